@@ -130,6 +130,8 @@ struct Drained {
     copied: Vec<Copied>,
     /// Bytes of stacks in `copied`.
     copied_bytes: usize,
+    /// Samples whose stacks found no room there.
+    not_copied: u64,
     /// Times in `chains`.
     dated: usize,
     forks: Forks,
@@ -151,12 +153,15 @@ impl Drained {
 
     /// Keeps a sample with its stack; without, where there is no room.
     fn keep(&mut self, pid: u32, time_ns: u64, chain: Vec<u64>, stack: Option<UserStack>) {
-        match stack.filter(|stack| self.copied_bytes + stack.bytes.len() <= MOST_COPIED) {
-            Some(stack) => {
+        match stack {
+            Some(stack) if self.copied_bytes + stack.bytes.len() <= MOST_COPIED => {
                 self.copied_bytes += stack.bytes.len();
                 self.copied.push(Copied { pid, time_ns, chain, stack });
             }
-            None => self.add((pid, chain, false), 1, [time_ns, time_ns]),
+            stack => {
+                self.not_copied += u64::from(stack.is_some());
+                self.add((pid, chain, false), 1, [time_ns, time_ns]);
+            }
         }
     }
 
@@ -313,6 +318,12 @@ impl Samples {
         profile.kernel = self.kernel;
         if !self.kernel {
             profile.notes.push(symbols::NO_KERNEL.to_owned());
+        }
+        if self.drained.not_copied > 0 {
+            profile.notes.push(format!(
+                "Only frame pointers tell the callers in the last {} samples: there was no more room for copies of stacks.",
+                self.drained.not_copied
+            ));
         }
         if self.drained.lost > 0 {
             profile.notes.push(format!(

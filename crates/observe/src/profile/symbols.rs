@@ -20,9 +20,9 @@ pub(super) const NO_KERNEL: &str =
     "Time in the kernel is not sampled: set kernel.perf_event_paranoid to 1 or below, or give CAP_PERFMON.";
 const NO_KERNEL_SYMBOLS: &str = "The kernel hides the names of its functions: set kernel.kptr_restrict to 0, or give \
                                  CAP_SYSLOG.";
-const NO_CALLERS: &str = "The program keeps no frame pointers, so callers are unknown and the profile is flat: build it \
-                          with -fno-omit-frame-pointer (C, C++), -C force-frame-pointers=yes (Rust), or run it with \
-                          -XX:+PreserveFramePointer (JVM).";
+const NO_CALLERS: &str = "Callers are unknown and the profile is flat: the program keeps no frame pointers, and has no unwind \
+                          tables (.eh_frame) that are read here. Build it with -fno-omit-frame-pointer (C, C++) or -C \
+                          force-frame-pointers=yes (Rust), or run it with -XX:+PreserveFramePointer (JVM).";
 /// Stands for the wait of a thread that was ready to run.
 const RUN_QUEUE: &str = "[waiting for a CPU]";
 const JIT_MODULE: &str = "[jit]";

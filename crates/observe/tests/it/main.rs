@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod calibration;
+mod callers;
 mod cgroup;
 mod counting;
 mod filtered;

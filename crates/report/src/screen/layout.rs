@@ -24,39 +24,18 @@ pub(crate) fn short(name: &str) -> String {
     shortened(name, NAME)
 }
 
-/// The same of a function's name, which is longer and stands once: without its arguments, what it gives back and the types that it was
-/// made for, and the end of its path.
+/// The same of a function's name, which is longer and stands once: without the type that it returns, and the end of its path.
 pub(crate) fn short_function(name: &str) -> String {
-    // What begins with a type has its name in there.
-    if name.chars().count() <= FUNCTION || name.starts_with('<') {
-        return shortened(name, FUNCTION);
+    if name.chars().count() <= FUNCTION {
+        return printable(name);
     }
-    let bare = without_types(name);
-    let last = bare.rsplit(' ').next().unwrap_or(&bare);
+    let plain = name.replace("<…>", "");
+    let last = plain.rsplit(' ').next().unwrap_or(&plain);
     // C++ and Rust have paths with colons, packages of Go with slashes.
     let starts = last.match_indices(['/', ':']).map(|(at, mark)| at + mark.len());
-    let ends = std::iter::once(0).chain(starts).map(|at| &last[at..]).filter(|end| !end.starts_with(':'));
-    let fits = ends.filter(|end| !end.is_empty()).find(|end| end.chars().count() <= FUNCTION);
+    let mut ends = std::iter::once(0).chain(starts).map(|at| &last[at..]);
+    let fits = ends.find(|end| !end.is_empty() && !end.starts_with(':') && end.chars().count() <= FUNCTION);
     shortened(fits.unwrap_or(last), FUNCTION)
-}
-
-/// A name of C++ or Rust without lists of arguments and types; any other as it is.
-fn without_types(name: &str) -> String {
-    let named = match name.find('(').filter(|_| name.ends_with(')') || name.ends_with(") const")) {
-        Some(0) | None => name,
-        Some(at) => &name[..at],
-    };
-    let (mut bare, mut depth) = (String::new(), 0_usize);
-    for c in named.chars() {
-        match c {
-            '<' => depth += 1,
-            '>' if depth > 0 => depth -= 1,
-            c if depth == 0 => bare.push(c),
-            _ => {}
-        }
-    }
-    // An operator may be called like one end of a list.
-    if depth > 0 { named.to_owned() } else { bare }
 }
 
 fn shortened(name: &str, most: usize) -> String {
@@ -231,15 +210,8 @@ mod tests {
     fn a_long_name_of_a_function_keeps_what_names_it() {
         for (name, short) in [
             ("http.(*Server).Serve.gowrap3", "http.(*Server).Serve.gowrap3"),
-            (
-                "v8::internal::LookupIterator::LookupIterator(v8::internal::Isolate*, v8::internal::Handle<v8::internal::Object>)",
-                "LookupIterator::LookupIterator",
-            ),
-            (
-                "void OopOopIterateDispatch<DefNewYoungerGenClosure>::Table::oop_oop_iterate<InstanceKlass, narrowOop>(DefNewYoungerGenClosure*)",
-                "Table::oop_oop_iterate",
-            ),
-            ("<serde_json::value::Value as core::clone::Clone>::clone", "<serde_json::valu…e::Clone>::clone"),
+            ("v8::internal::LookupIterator::LookupIterator", "LookupIterator::LookupIterator"),
+            ("void OopOopIterateDispatch<…>::Table::oop_oop_iterate<…>", "Table::oop_oop_iterate"),
             (
                 "akka.io.SelectionHandler$ChannelRegistryImpl$$anon$2.tryRun",
                 "akka.io.Selection…l$$anon$2.tryRun",

@@ -164,14 +164,13 @@ impl<'a> Gap<'a> {
     fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
         let least = SMALL * self.whole_ns();
         let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
-        let named = || self.smaller(rest).unwrap_or_else(|| left.to_owned());
         if !beside.is_empty() {
             let mut words = names(beside);
             words.extend((rest.abs() >= least).then_some(left));
             let ns = rest + beside.iter().map(|part| self.figure(part)).sum::<f64>();
             Some(self.columns(ns, &and(&words), ""))
         } else if rest >= least || (rest <= -least && self.from_tree) {
-            let words = named();
+            let words = self.smaller(rest).unwrap_or_else(|| left.to_owned());
             Some(self.row_of(rest, &words))
         } else if rest <= -OVERLAP * self.whole_ns() {
             Some("   these overlap: together they are more than the difference".to_owned())
@@ -340,7 +339,7 @@ impl Part {
         let via = match (&below[..], via) {
             ([], None) => String::new(),
             ([], Some(via)) => format!(" {preposition} {}", short_function(via)),
-            // Of a library it was said already what it is in.
+            // The words before it say in which library.
             (below, _) if node.path.len() > 2 && !is_own_code(&node.path) => {
                 format!(": {}", below.join(", "))
             }

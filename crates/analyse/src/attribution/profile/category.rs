@@ -185,7 +185,7 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
         || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file))
 }
 
-/// Whether a function may be why work is done: none of a standard library, a runtime or an allocator is, which do what they are asked for.
+/// Whether a function may be the reason for work: those of standard libraries, runtimes and allocators do what they are asked to.
 pub(crate) fn asks_for_work(frame: &Frame) -> bool {
     is_script(frame)
         || known(frame).is_none() && (is_of_go(&frame.name) || is_own(frame) && !serves_anyone(frame))

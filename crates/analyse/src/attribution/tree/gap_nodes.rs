@@ -301,15 +301,17 @@ fn is_whose(path: &[&str]) -> bool {
     matches!(path, ["user", kind, ..] if kinds.contains(kind) || kind.ends_with(AND_BELOW))
 }
 
-/// The function of the program's own code that asked for most of a node's change.
-fn asked(node: &Node) -> Option<String> {
+/// The functions of the program's own code that asked for what these rows grew by, with how much; most first.
+pub(crate) fn asked<'a>(rows: impl Iterator<Item = &'a AttributionRow>, sign: f64) -> Vec<(&'a str, f64)> {
     let mut by: BTreeMap<&str, f64> = BTreeMap::new();
-    for row in &node.rows {
+    for row in rows {
         if let Some(via) = row.via.as_deref() {
-            *by.entry(via).or_default() += row.delta_ns * node.delta().signum();
+            *by.entry(via).or_default() += sign * row.delta_ns;
         }
     }
-    by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.to_owned())
+    let mut by: Vec<_> = by.into_iter().collect();
+    by.sort_by(|a, b| b.1.total_cmp(&a.1));
+    by
 }
 
 fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
@@ -318,6 +320,8 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
     let stands = largest.is_some_and(|row| row.delta_ns / node.delta() >= STANDS);
     let is_own = is_whose(&candidate.path);
+    let asked = asked(node.rows.iter().copied(), node.delta().signum());
+    let most_asked = asked.first().map(|(name, _)| (*name).to_owned());
     GapNode {
         arm: arm.to_owned(),
         path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
@@ -327,7 +331,7 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
         count,
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
-        via: if is_own { largest.and_then(|row| row.via.clone()) } else { asked(node) },
+        via: if is_own { largest.and_then(|row| row.via.clone()) } else { most_asked },
         below: if is_own && !stands { most_below(node) } else { Vec::new() },
         cause: largest.and_then(|row| row.cause),
         changed: largest.and_then(|row| row.changed),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::gap::Pair;
 use crate::attribution::seen::LeafSeen;
+use crate::attribution::tree::gap_nodes::asked;
 use crate::attribution::tree::place::{Leaf, SMALL_ONES};
 use crate::attribution::tree::{AttributionRow, LeafCount};
 use crate::facts::functions::brief;
@@ -77,22 +78,10 @@ fn of_package(pair: &Pair, work: &str, package: &str, leaves: &[Grown], whole_ns
     }
     let named = functions.iter().filter(|(name, (ns, _))| *name != SMALL_ONES && *ns > 0.0);
     let functions: Vec<String> = named.take(FUNCTIONS).map(|(name, _)| (*name).to_owned()).collect();
-    let mut via = asked(pair, leaves, whole_ns);
-    via.retain(|name| !functions.contains(name));
+    let asked = asked(leaves.iter().map(|one| &one.1), pair.sign);
+    let most = asked.into_iter().take(FUNCTIONS).filter(|(_, ns)| *ns >= ASKED * whole_ns);
+    let via = most.map(|(name, _)| name.to_owned()).filter(|name| !functions.contains(name)).collect();
     LeafSeen::Package { work: work.to_owned(), package: package.to_owned(), functions, via }
-}
-
-/// Who asked for most of what these leaves grew by.
-fn asked(pair: &Pair, leaves: &[Grown], whole_ns: f64) -> Vec<String> {
-    let mut by: BTreeMap<&str, f64> = BTreeMap::new();
-    for one in leaves {
-        if let Some(via) = one.1.via.as_deref() {
-            *by.entry(via).or_default() += grown(pair, one);
-        }
-    }
-    let mut by: Vec<(&str, f64)> = by.into_iter().filter(|(_, ns)| *ns >= ASKED * whole_ns).collect();
-    by.sort_by(|a, b| b.1.total_cmp(&a.1));
-    by.into_iter().take(FUNCTIONS).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
