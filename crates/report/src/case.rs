@@ -1,4 +1,4 @@
-//! What a case says: what was repeated, published figures beside ours, then each comparison, then how it was run.
+//! What a case says: what each comparison answers, what was repeated, published figures beside ours, how it was run, and then all figures.
 
 use analyse::{CaseFindings, CaseRun, ClaimFindings, FigureFindings, Findings, PublishedProfile};
 use model::units::format_ns;
@@ -24,14 +24,15 @@ pub(crate) fn document(findings: &CaseFindings) -> Document {
     page.extend(answers(findings, Style::Plain));
     section(&mut page, "What was repeated", list(findings.claims.iter().map(claim)));
     section(&mut page, "Published beside ours", figures(findings));
+    section(&mut page, "Left out, or let through", list(findings.left_out.iter().cloned()));
+    section(&mut page, "How it was run", list(how(findings).into_iter()));
+    // Tables, which are long.
     for run in &findings.runs {
-        section(&mut page, &format!("{}: {}", run.id, run.question), run_blocks(run));
+        section(&mut page, &format!("All of {}", run.id), run_blocks(run));
     }
     for profile in &findings.profiles {
         section(&mut page, &profile_title(profile), profile_blocks(profile));
     }
-    section(&mut page, "Left out, or let through", list(findings.left_out.iter().cloned()));
-    section(&mut page, "How it was run", list(how(findings).into_iter()));
     page
 }
 

@@ -211,7 +211,7 @@ fn host(plan: &Plan) -> model::record::Host {
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.
 pub(crate) fn seconds(plan: &Plan) -> f64 {
     let turn_ns = u64::try_from(plan.turn().0.as_nanos()).unwrap_or(u64::MAX);
-    let unfitted = model::record::Fitted { turn_ns, ..Default::default() };
+    let unfitted = model::record::Fitted { turn_ns, warm_up_turn_ns: turn_ns, ..Default::default() };
     f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan, &unfitted)
 }
 

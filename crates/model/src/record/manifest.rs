@@ -97,6 +97,9 @@ pub struct Fitted {
     pub alone: Option<AloneReason>,
     /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended.
     pub turn_ns: u64,
+    /// The same of a warm-up, which need hold no stops; 0 where no pilot has ended.
+    #[serde(default)]
+    pub warm_up_turn_ns: u64,
     /// Arms that stop for everybody more than another does: turns are long enough to hold some of their stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopping: Vec<Stopping>,

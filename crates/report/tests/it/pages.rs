@@ -278,7 +278,7 @@ fn markdown_tables_have_as_many_cells_in_every_row() {
 }
 
 #[test]
-fn a_case_says_what_was_repeated_before_all_else() {
+fn a_case_says_what_was_repeated_before_its_tables() {
     let findings = crate::support::case();
     let text = report::case_details(&report::worded(findings.clone()));
     let mut rest = text.as_str();
@@ -288,12 +288,12 @@ fn a_case_says_what_was_repeated_before_all_else() {
         "(89091)",
         "A rate in brackets is void",
         "PR: here pr in 'c'; published mean 2.00 ms",
-        "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request",
-        "what the profile counted",
         "left: nothing",
         "repeat with: whyslow case run x",
         "2026-01-02 (UTC)",
         "c, d: fewer connections",
+        "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request",
+        "what the profile counted",
     ] {
         let at = rest.find(want).unwrap_or_else(|| panic!("'{want}' is not there, or too early, in\n{text}"));
         rest = &rest[at + want.len()..];

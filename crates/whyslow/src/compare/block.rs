@@ -221,7 +221,7 @@ impl Block<'_> {
         let length = if alone { self.bench.plan.timing.window.0 } else { turn(self.fitted) };
         let seed = SplitMix64::fork(self.bench.plan.seed, "arrivals", purpose).next_u64();
         // A warm-up has turns of its own length, also of an arm alone.
-        let length = if pool.is_none() { turn(self.fitted).max(STEADY_TURN) } else { length };
+        let length = if pool.is_none() { warm_up_turn(self.fitted) } else { length };
         Asking { condition, length, seed, pool }
     }
 
@@ -300,4 +300,9 @@ fn pool(condition: usize, server: usize) -> u32 {
 /// For how long requests are sent in one slice.
 pub(super) fn turn(fitted: &Fitted) -> Duration {
     Duration::from_nanos(fitted.turn_ns)
+}
+
+/// The same in a warm-up.
+pub(super) fn warm_up_turn(fitted: &Fitted) -> Duration {
+    Duration::from_nanos(fitted.warm_up_turn_ns).max(STEADY_TURN)
 }

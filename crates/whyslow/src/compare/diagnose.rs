@@ -22,7 +22,7 @@ use super::together::{Asking, Taken, Together, Unwatched, Watching};
 use super::tracing::Tracing;
 use crate::jvm::MachineLogs;
 
-use self::turns::{COUNTED, LONGEST, WATCHED, WATCHED_TURN, as_long, is_warm, plain_every, warm_turns};
+use self::turns::{COUNTED, LONGEST, WATCHED, WATCHED_TURN, as_long, plain_every, warm_up_turn, warming};
 pub(super) use self::turns::{sampled_turns, seconds};
 
 /// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
@@ -168,27 +168,24 @@ impl Course<'_> {
     /// Loads the servers in turn until each is warm.
     fn warm_up(&mut self, progress: &mut Progress) -> Result<(), Early> {
         let plan = self.bench.plan;
+        let timing = warming(&plan.timing);
         let known = |watched: &Watched| self.fitted.warming_of(plan, watched.arm);
         let mut courses: Vec<WarmUp> =
             self.watched.iter().map(|watched| WarmUp::new(known(watched))).collect();
-        let native = warm_turns(self.length);
-        let mut turns = 0;
-        loop {
-            let over: Vec<bool> =
-                courses.iter().map(|course| is_warm(course, turns >= native, &plan.timing)).collect();
-            if self.watched.iter().zip(&over).all(|(watched, over)| *over || !watched.works()) {
-                return Ok(());
-            }
+        let mut cold = true;
+        while cold {
+            cold = false;
             self.each(|course, index| {
-                if !over[index] {
+                if !courses[index].is_over(&timing) {
+                    cold = true;
                     let taken = course.turn(index, None, &mut Unwatched)?;
                     courses[index].add(&taken.slice, &taken.observed.target);
                 }
                 Ok(())
             })?;
-            turns += 1;
             progress.tick();
         }
+        Ok(())
     }
 
     /// Does the same for every server that works; what one fails by is written down, and the others go on.
@@ -224,8 +221,8 @@ impl Course<'_> {
         let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
         let traced = pool == Some(self::pool(index, PassKind::Tracing));
         let seldom = traced.then(|| Tracing::condition(self.watched[index].per_s)).flatten();
-        let (condition, length) =
-            seldom.map_or((self.condition, self.length), |condition| (condition, LONGEST));
+        let usual = if pool.is_none() { warm_up_turn(self.fitted) } else { self.length };
+        let (condition, length) = seldom.map_or((self.condition, usual), |condition| (condition, LONGEST));
         Asking { condition, length, seed, pool }
     }
 

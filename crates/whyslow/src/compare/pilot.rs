@@ -214,22 +214,31 @@ impl Bench<'_> {
         let stops: Vec<(&str, Option<Stops>)> =
             working().map(|piloted| (piloted.record.arm.as_str(), piloted.stops)).collect();
         let stopping = stopping::apart(&stops);
-        let usual_or_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(usual, Span::max);
-        let slice = self.slice(slowest, connections, usual_or_stops);
+        let holds_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(usual, Span::max);
+        let slice = self.slice(slowest, connections, holds_stops);
+        let warm_up = self.slice(slowest, connections, usual);
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
         // Those that run on were started by the first pilot.
         let services = pilots.last().map(|last| last.services).unwrap_or_default();
         let begin_s = |piloted: &Piloted| {
             let settled_s = piloted.warming.settled_ns as f64 / 1e9;
-            piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class, slice))
+            piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class, warm_up))
         };
         let begin_s = services.as_secs_f64() + working().map(begin_s).sum::<f64>();
         let split = self.plan.split(begin_s, together.then_some(slice), usual);
         let mut warming: Vec<Warming> =
             self.plan.arms.iter().map(|arm| Warming { class: arm.warmup, settled_ns: 0 }).collect();
         pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
-        Fitted { alone, turn_ns: slice.as_ns(), stopping, connections: None, split, warming }
+        Fitted {
+            alone,
+            turn_ns: slice.as_ns(),
+            warm_up_turn_ns: warm_up.as_ns(),
+            stopping,
+            connections: None,
+            split,
+            warming,
+        }
     }
 
     /// How long a turn is that holds some of these stops.

@@ -59,6 +59,7 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
         fitted: Fitted {
             alone: None,
             turn_ns: 200_000_000,
+            warm_up_turn_ns: 200_000_000,
             stopping: vec![Stopping {
                 arm: "main".to_owned(),
                 stops: Stops { count: 7, stopped_ns: 200_000_000, watched_ns: 1_700_000_000 },

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use analyse::Standing;
-use analyse::warm_up::Course as WarmUp;
 use model::plan::{Plan, START_S, TURN_OVERHEAD_S, Timing, WarmupClass};
 use model::record::Fitted;
+use model::units::Span;
 
-use super::super::block::turn;
+use super::super::block::{self, turn};
 
 /// Turns in which stacks are sampled: of a busy CPU 200 samples each.
 pub(super) const SAMPLED: u32 = 10;
@@ -46,9 +46,8 @@ pub(in crate::compare) fn seconds(plan: &Plan, fitted: &Fitted) -> f64 {
     let length = turn(fitted).clamp(WATCHED_TURN, LONGEST);
     let with_plain = |turns| f64::from(turns + plain_turns(turns));
     // A server that waits has some turns more; an estimate need not know which do.
-    let turns = f64::from(warm_turns(length) + 1)
-        + with_plain(as_long(SAMPLED, length))
-        + with_plain(as_long(COUNTED, length));
+    let warm_up = (WARM.as_secs_f64() / length.as_secs_f64()).ceil();
+    let turns = warm_up + 1.0 + with_plain(as_long(SAMPLED, length)) + with_plain(as_long(COUNTED, length));
     let compiling = (0..plan.arms.len()).map(|arm| fitted.warming_of(plan, arm).class);
     let compiling = compiling.filter(|class| *class == WarmupClass::Jit);
     let warming: f64 = compiling.map(|class| plan.warming_s(class, plan.usual_slice())).sum();
@@ -73,17 +72,15 @@ pub(super) fn as_long(turns: u32, length: Duration) -> u32 {
     (needed.ceil() as u32).clamp(FEWEST_LONG.min(turns), turns)
 }
 
-/// Turns of so long that warm a server.
-pub(super) fn warm_turns(length: Duration) -> u32 {
-    (WARM.as_secs_f64() / length.as_secs_f64()).ceil().max(1.0) as u32
+/// How long the servers are warmed up.
+pub(super) fn warming(timing: &Timing) -> Timing {
+    let [_, longest_jit] = timing.warmup_of(WarmupClass::Jit);
+    Timing { warmup: Span(WARM), warmup_cap: Span(WARM), warmup_cap_jit: Some(longest_jit), ..*timing }
 }
 
-/// Whether a server is warm enough to be watched; `native_may` says so for those that do not compile while they run.
-pub(super) fn is_warm(course: &WarmUp, native_may: bool, timing: &Timing) -> bool {
-    match course.class() {
-        WarmupClass::Native => native_may,
-        WarmupClass::Jit => course.is_over(timing),
-    }
+/// For how long requests are sent in one turn of that.
+pub(super) fn warm_up_turn(fitted: &Fitted) -> Duration {
+    block::warm_up_turn(fitted).clamp(WATCHED_TURN, LONGEST)
 }
 
 /// Watched turns from one turn without watching to the next, where there are so many of one kind.
@@ -98,9 +95,6 @@ pub(super) fn plain_turns(turns: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use model::record::{Slice, Usage, Warming};
-    use model::units::Span;
-
     use super::*;
 
     fn standing(ratio: f64) -> Standing {
@@ -139,31 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn what_compiles_is_watched_when_it_is_warm_and_what_does_not_after_some_turns() {
+    fn what_compiles_is_warmed_up_as_for_scored_turns_and_what_does_not_for_a_moment() {
+        let seconds = Span::from_secs;
         let timing = Timing {
-            window: Span::from_secs(1),
-            warmup: Span::from_secs(1),
-            warmup_jit: Span::from_secs(1),
-            warmup_cap: Span::from_secs(6),
+            window: seconds(1),
+            warmup: seconds(1),
+            warmup_jit: seconds(1),
+            warmup_cap: seconds(6),
             warmup_cap_jit: None,
-            ready_limit: Span::from_secs(1),
+            ready_limit: seconds(1),
         };
-        let mut course = WarmUp::new(Warming { class: WarmupClass::Native, settled_ns: 0 });
-        assert!(!is_warm(&course, false, &timing) && is_warm(&course, true, &timing));
-        course = WarmUp::new(Warming { class: WarmupClass::Jit, settled_ns: 0 });
-        // Microseconds that a request takes in turns of half a second: cold, and then warm.
-        let warm = [48_u64, 27, 14, 13, 13, 13, 13, 13].map(|cost_us| {
-            let half_ns = 500_000_000;
-            let slice = Slice {
-                requests: 10_000,
-                cpu_ns: 10_000_000 * cost_us,
-                wall_ns: half_ns,
-                length_ns: half_ns,
-                ..Slice::default()
-            };
-            course.add(&slice, &Usage::default());
-            is_warm(&course, true, &timing)
-        });
-        assert!(!warm[..5].contains(&true) && warm[7], "{warm:?}");
+        let warming = warming(&timing);
+        assert_eq!(warming.warmup_of(WarmupClass::Native), [Span(WARM); 2]);
+        assert_eq!(warming.warmup_of(WarmupClass::Jit), [seconds(1), seconds(6)]);
     }
 }
