@@ -153,9 +153,9 @@ fn own_cpu(seen: &ArmMedians) -> Option<Limit> {
     (seen.server >= FULL).then_some(Limit::OwnCpu { busy: seen.server, cpus: seen.cpus })
 }
 
-/// CPUs that are full but for the time in which nobody is answered.
+/// CPUs that are full but for the time in which nobody is answered, and which nobody else has then.
 fn stops(seen: &ArmMedians) -> Option<Limit> {
-    let full = seen.answering < 1.0 && seen.server / seen.answering >= FULL;
+    let full = seen.answering < 1.0 && seen.server / seen.answering >= FULL && seen.set < FULL;
     full.then_some(Limit::Stops { busy: seen.server, share: 1.0 - seen.answering })
 }
 

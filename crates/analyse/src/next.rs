@@ -1,7 +1,7 @@
 //! What to run next: a reason, and the whole command, where the run tells its own.
 
 use model::plan::{Blocks, CauseId, Design, Plan, Turns};
-use model::record::{Manifest, without_values};
+use model::record::{Manifest, RunStatus, without_values};
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
@@ -41,6 +41,13 @@ pub enum NextReason {
         blocks: u64,
         /// About how long they take, in minutes.
         minutes: f64,
+    },
+    /// The run was stopped before there was an interval.
+    ToItsEnd,
+    /// An interval takes more blocks than were asked for.
+    TooFewBlocks {
+        /// How many it takes.
+        blocks: u64,
     },
     /// No allowed number of blocks would decide.
     More {
@@ -101,11 +108,13 @@ pub(crate) fn next(
     let open = primary().filter(|row| row.verdict == Verdict::Inconclusive && !decided(&row.arm));
     let open: Vec<&Comparison> = open.collect();
     if !open.is_empty() {
-        return Some(undecided(&open, &again));
+        let whole = manifest.status == RunStatus::Complete;
+        return Some(undecided(&open, &again, whole));
     }
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
     if let Some(gate) = gates.iter().find(voids) {
-        return Some(again.after(NextReason::Gate(Box::new(gate.clone())), &[]));
+        // The same command would fail again.
+        return Some(Next { reason: NextReason::Gate(Box::new(gate.clone())), command: None });
     }
     if let Some(cause) = attribution.causes.first().filter(|cause| cause.id == CauseId::ServiceBeside) {
         return Some(again.after(NextReason::Services(slower(cause).clone()), &[]));
@@ -131,11 +140,17 @@ fn slower(cause: &Cause) -> &String {
     if cause.ns_per_request < 0.0 { &cause.baseline } else { &cause.arm }
 }
 
-/// What decides rows that are still open.
-fn undecided(open: &[&Comparison], again: &Again) -> Next {
+/// What decides rows that are still open; `whole` says that the run was not stopped.
+fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
     let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
-    let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
-    let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
+    let least = u64::from(plan_minimum());
+    let Some(needed) = open.iter().filter_map(|row| row.blocks_needed).max() else {
+        return match whole {
+            false => again.after(NextReason::ToItsEnd, &[]),
+            true => again.with_blocks(NextReason::TooFewBlocks { blocks: least }, least),
+        };
+    };
+    let needed = needed.max(least).max(u64::from(done) + 1);
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
         let blocks = Blocks::Fixed { blocks: u32::try_from(needed).unwrap_or(u32::MAX) };
         let longer = Plan { design: Design { blocks, ..again.plan.design }, ..again.plan.clone() };

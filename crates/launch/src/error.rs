@@ -24,7 +24,7 @@ pub enum LaunchError {
         log: Vec<String>,
     },
     /// The program is not there.
-    #[error("there is no program '{0}': check its name, its folder and PATH")]
+    #[error("there is no program '{name}': {advice}", name = .0, advice = instead_of(.0))]
     NoProgram(String),
     /// The program is there and cannot be started.
     #[error("'{program}' cannot be started: {reason}")]
@@ -108,6 +108,18 @@ impl LaunchError {
     }
 }
 
+/// What to write where there is no program of this name.
+fn instead_of(name: &str) -> &'static str {
+    const OF_SHELLS: [&str; 8] = ["cd", "export", "source", ".", "exec", "ulimit", "umask", "set"];
+    if name.contains('=') {
+        "commands are started without a shell: set variables by env, as in 'env NAME=VALUE program'"
+    } else if OF_SHELLS.contains(&name) {
+        "commands are started without a shell: write sh -c '…' around one that needs it"
+    } else {
+        "check its name, its folder and PATH"
+    }
+}
+
 /// Why one request had no answer; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -127,4 +139,22 @@ pub enum ProbeError {
     /// What came is not HTTP/1.
     #[error("what came is not HTTP/1: {0}")]
     NotHttp(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LaunchError;
+
+    #[test]
+    fn words_of_a_shell_are_told_from_programs() {
+        for (name, advice) in
+            [("cd", "sh -c '…'"), ("A=1", "'env NAME=VALUE program'"), ("servr", "and PATH")]
+        {
+            let text = LaunchError::NoProgram(name.to_owned()).to_string();
+            assert!(
+                text.starts_with(&format!("there is no program '{name}': ")) && text.contains(advice),
+                "{text}"
+            );
+        }
+    }
 }

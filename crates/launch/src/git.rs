@@ -27,6 +27,8 @@ const OF_A_HOOK: [&str; 6] = [
 const BUILT: [&[u8]; 2] = [b"\x7fELF", b"!<arch>\n"];
 /// Bytes of the longest of them.
 const LONGEST_MARK: u64 = 8;
+/// What begins the command by which git would trust a repository of another user. Source: git's setup.c, die_upon_dubious_ownership.
+const TRUST: &str = "git config --global --add safe.directory";
 /// The work tree as it is, in the place of a revision.
 pub const WORK_TREE: &str = ".";
 
@@ -50,6 +52,18 @@ pub enum GitError {
         "there is no revision '{0}': name a branch, a tag or a commit that `git log` shows, or '.' for the work tree"
     )]
     NoRevision(String),
+    /// There is none in a clone that lacks history.
+    #[error(
+        "this clone is shallow and has no revision '{0}': run `git fetch --unshallow --tags`, and for a branch that was not \
+         cloned `git fetch origin BRANCH:refs/remotes/origin/BRANCH`"
+    )]
+    Shallow(String),
+    /// Git does not trust a repository of another user.
+    #[error("git refuses this repository, which belongs to another user: if you trust it, run `{remedy}`")]
+    NotOwned {
+        /// The command that git names.
+        remedy: String,
+    },
     /// A bare repository has no work tree.
     #[error("the repository has no work tree that '.' could stand for: name a branch, a tag or a commit")]
     NoWorkTree,
@@ -90,7 +104,7 @@ impl Repository {
     /// The repository that `folder` is in.
     ///
     /// # Errors
-    /// [`GitError::NoGit`] or [`GitError::NoRepository`].
+    /// [`GitError::NoGit`], [`GitError::NotOwned`] or [`GitError::NoRepository`].
     pub fn find(folder: &Path) -> Result<Self, GitError> {
         let mut found = Self { folder: folder.to_owned(), git_dir: PathBuf::new(), root: None };
         let git_dir = found.git(&["rev-parse", "--absolute-git-dir"]).map_err(|error| match error {
@@ -105,7 +119,7 @@ impl Repository {
     /// What git prints for `args`, run in the folder, without the last line end.
     ///
     /// # Errors
-    /// [`GitError::NoGit`] or [`GitError::Failed`].
+    /// [`GitError::NoGit`], [`GitError::NotOwned`] or [`GitError::Failed`].
     pub fn git(&self, args: &[&str]) -> Result<String, GitError> {
         run(Command::new("git").current_dir(&self.folder).args(args), args[0])
     }
@@ -221,18 +235,24 @@ impl Repository {
     /// The full name of the commit that `name` stands for.
     ///
     /// # Errors
-    /// [`GitError::NoRevision`], or as [`Repository::git`].
+    /// [`GitError::NoRevision`], [`GitError::Shallow`], or as [`Repository::git`].
     pub fn commit(&self, name: &str) -> Result<String, GitError> {
-        let unknown = || GitError::NoRevision(name.to_owned());
         // A word that begins with a dash would be an option.
         if name.is_empty() || name.starts_with('-') {
-            return Err(unknown());
+            return Err(GitError::NoRevision(name.to_owned()));
         }
         let commit = format!("{name}^{{commit}}");
         self.git(&["rev-parse", "--verify", "--quiet", &commit]).map_err(|error| match error {
-            GitError::Failed { .. } => unknown(),
+            GitError::Failed { .. } if self.is_shallow() => GitError::Shallow(name.to_owned()),
+            GitError::Failed { .. } => GitError::NoRevision(name.to_owned()),
             other => other,
         })
+    }
+
+    /// Whether the history of a clone ends before it began, as after `git clone --depth`.
+    #[must_use]
+    pub fn is_shallow(&self) -> bool {
+        self.git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|output| output == "true")
     }
 
     /// The tree of the files as they are, written into the cache's objects by a copy of the index.
@@ -295,12 +315,19 @@ fn run(command: &mut Command, what: &str) -> Result<String, GitError> {
     }
     let output = command.env("LC_ALL", "C").output().map_err(GitError::NoGit)?;
     if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let reason =
-            stderr.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
-        return Err(GitError::Failed { what: what.to_owned(), reason });
+        return Err(failed(what, &String::from_utf8_lossy(&output.stderr)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
+}
+
+/// What git complained of, in one sentence.
+fn failed(what: &str, stderr: &str) -> GitError {
+    let mut lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    if let Some(remedy) = lines.clone().find(|line| line.starts_with(TRUST)) {
+        return GitError::NotOwned { remedy: remedy.to_owned() };
+    }
+    let reason = lines.next().unwrap_or("it says nothing").to_owned();
+    GitError::Failed { what: what.to_owned(), reason }
 }
 
 fn text(path: &Path) -> Result<String, GitError> {

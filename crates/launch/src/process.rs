@@ -105,7 +105,8 @@ impl Process {
     }
 
     /// Whether we were asked to stop.
-    pub(crate) fn is_unwanted(&self) -> bool {
+    #[must_use]
+    pub fn is_unwanted(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 

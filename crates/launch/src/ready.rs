@@ -24,6 +24,9 @@ const WRONG_LIMIT: Duration = Duration::from_secs(3);
 const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
 /// Between two looks at where it listens, which read all of `/proc`.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What can be done about a server that listens on a port of its own.
+const FIXED_PORT: &str = ": write {port} where its command names the port, or have it read PORT and say --port-env; a server that can do \
+                          neither can be started by hand and compared by its URL";
 
 /// What one question to a target brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,8 +188,11 @@ fn instead(process: &Process, addr: SocketAddr) -> Option<String> {
     if ports.is_empty() {
         return Some(format!("it listens on no TCP port, {addr} was expected"));
     }
-    let elsewhere = !ports.iter().any(|own| own.port() == addr.port() && takes(own.ip(), addr.ip()));
-    elsewhere.then(|| format!("it listens on {} instead of {addr}", list(&ports)))
+    if ports.iter().any(|own| own.port() == addr.port() && takes(own.ip(), addr.ip())) {
+        return None;
+    }
+    let remedy = if ports.iter().any(|own| own.port() == addr.port()) { "" } else { FIXED_PORT };
+    Some(format!("it listens on {} instead of {addr}{remedy}", list(&ports)))
 }
 
 /// Whether a socket that listens on `own` gets what is sent to `asked`.

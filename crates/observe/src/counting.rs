@@ -115,7 +115,7 @@ impl Counting {
             // Where it is refused the kernel's own clock and counter are used, as far as they can be borne.
             stopwatch = Stopwatch::start(&own.cpus, &processes).ok();
             wanted.retain(|one| stopwatch.is_none() || !of_stopwatch(&one.name));
-            match Sparing::attach(&own.cpus, process) {
+            match Sparing::attach(&own.cpus, process, &processes) {
                 Ok(begun) => {
                     wanted.retain(|one| !Sparing::counts(&one.name, one.syscall));
                     missing.clear();
@@ -467,7 +467,7 @@ pub(crate) fn try_slices() -> io::Result<()> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
     let last = last.and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
-    Sparing::attach(&CpuSet::from_iter([last]), std::process::id()).map(drop)
+    Sparing::attach(&CpuSet::from_iter([last]), std::process::id(), &[std::process::id()]).map(drop)
 }
 
 /// Counts the instructions of this thread for a moment.

@@ -14,13 +14,15 @@ use crate::compare::{others, shell_words};
 use crate::direction::Direction;
 use crate::style::Style;
 use crate::words::names::remedy;
-use layout::{SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, short};
+use layout::{LABEL, SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, short, wrapped};
 
 pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, printable};
 pub(crate) use verdict::deciding;
 
 /// Failed gates that are said; the others are among the details.
 const GATES: usize = 2;
+/// Lines of what to do next, where that is no command.
+const LINES_OF_NEXT: usize = 3;
 /// Lines of limits.
 const LIMITS: usize = 2;
 /// What is smaller than this would be written as 0.0 %.
@@ -252,7 +254,8 @@ fn seconds(ns: f64) -> String {
 fn next(findings: &Findings) -> Vec<String> {
     let Some(next) = &findings.next else { return Vec::new() };
     let Some((reason, command)) = next.split_once('\n') else {
-        return under("Next", &[in_a_line(next)]);
+        let lines = wrapped(&format!("{:LABEL$}", "Next"), next, LABEL);
+        return lines.into_iter().take(LINES_OF_NEXT).collect();
     };
     let added = added(findings, command);
     let reason = if added.iter().any(|word| word == "--confirm") {

@@ -18,9 +18,10 @@ pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
     for path in &args.runs {
         let run = RunDir::open(path).read()?;
         let judged = Judged::new(&args.judged, &run.manifest.plan).map_err(Stop::usage)?;
-        let findings = judged.findings(&run)?;
+        let findings = judged.findings(&run);
         crate::print(&crate::compare::render(&findings, args.format, args.details))?;
         judged::say(&findings);
+        judged.keep(&findings)?;
         exit = judged::of_conditions(&findings).unwrap_or(exit);
     }
     Ok(exit)

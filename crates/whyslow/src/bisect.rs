@@ -14,7 +14,7 @@ use model::plan::{HistorySearch, Plan};
 use model::units::CpuSet;
 
 use crate::cli::{BisectArgs, CompareArgs, Format};
-use crate::compare::{self, planning, preflight};
+use crate::compare::{self, planning, preflight, verify};
 use crate::config;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
@@ -28,7 +28,7 @@ const SIDES: [&str; 2] = ["before", "after"];
 
 pub(crate) fn run(args: &BisectArgs) -> Outcome {
     let args = &BisectArgs {
-        design: config::filled(&args.design, true).map_err(Stop::usage)?,
+        design: config::filled_unjudged(&args.design, true).map_err(Stop::usage)?,
         range: args.range.clone(),
         metric: args.metric.clone(),
     };
@@ -98,6 +98,13 @@ impl<'a> Search<'a> {
         let mut state = state.map_err(Stop::usage)?;
         crate::say(&format!("{}kept in {}", self.describe(), self.folder.display()));
         let mut search = self.known(&state);
+        if state.last.is_some() || !matches!(search.next(), BisectNext::Compare(_)) {
+            let folder = self.folder.display();
+            crate::say(&format!(
+                "this search ended before: its result is read from {folder}; to measure again, remove that folder or name another with \
+                 --out"
+            ));
+        }
         let mut why = Vec::new();
         loop {
             match search.next() {
@@ -138,6 +145,7 @@ impl<'a> Search<'a> {
         let extend = |run: &model::record::Run| search.extend_to(ask, run);
         let findings = self.compare(state, sides, &name, no_why, &extend)?;
         let row = row(search, &findings);
+        say_failures(&findings);
         if let (BisectPurpose::Ends, Err(reason)) = (ask.purpose, &row) {
             let run = self.folder.join(name);
             return Err(anyhow!(
@@ -203,6 +211,12 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// An error once somebody asks us to stop.
+    fn go_on(&self) -> anyhow::Result<()> {
+        ensure!(!self.interrupt.is_set(), "interrupted: the same command goes on from here");
+        Ok(())
+    }
+
     /// Builds and compares two commits, with as many blocks as `extend` asks for.
     fn compare(
         &self,
@@ -213,16 +227,17 @@ impl<'a> Search<'a> {
         extend: &dyn Fn(&model::record::Run) -> Option<u32>,
     ) -> Result<Findings, Stop> {
         // A comparison listens for itself; this is for what comes between two of them.
-        if self.interrupt.is_set() {
-            return Err(anyhow!("interrupted: the same command goes on from here").into());
-        }
+        self.go_on()?;
         crate::say(&format!("{}: {} against {}", name, &sides[1][..DIGITS], &sides[0][..DIGITS]));
         let args = CompareArgs { seed: Some(state.plan.seed), ..flags(self.args, sides, no_why) };
         let plan = planning::plan(&args, &self.allowed)?;
-        let dir = compare::build_and_measure_into(&plan, &self.folder.join(name), extend)?;
+        let measured = compare::build_and_measure_into(&plan, &self.folder.join(name), extend);
+        self.go_on()?;
+        let dir = measured?;
         let findings = analyse::analyse(&dir.read()?);
         // What is held against was built and measured before: that it fails now says nothing of the other commit.
         if let Some(error) = findings.arms[0].error.as_ref() {
+            say_failures(&findings);
             let (commit, dir) = (sides[0], dir.path().display());
             return Err(anyhow!(
                 "{commit} failed: {error}; mend that, remove {dir} and give the same command"
@@ -230,6 +245,15 @@ impl<'a> Search<'a> {
             .into());
         }
         Ok(findings)
+    }
+}
+
+/// Says how each arm failed, with the last lines of its log: the rows of a search have room for the reason alone.
+fn say_failures(findings: &Findings) {
+    for arm in &findings.arms {
+        if let Some(error) = &arm.error {
+            crate::say(&format!("'{}' failed: {error}{}", arm.name, verify::log_end(&arm.log)));
+        }
     }
 }
 

@@ -195,7 +195,9 @@ impl Bench<'_> {
                 Try::AtLeast(rate) => break (Some(rate), true),
             };
             let report = self.open(rate, purpose, window)?;
-            search.record(holds(&self.slo, purpose, &report));
+            if !report.partial {
+                search.record(holds(&self.slo, purpose, &report));
+            }
         };
         self.curve(rate_per_s)?;
         let partial = self.interrupt.is_set();
@@ -254,7 +256,10 @@ impl Bench<'_> {
             }
             None => self.drive_here(&config)?,
         };
-        self.steps.push(Step { purpose, report: measured.report.clone() });
+        // What an interrupt cut short says nothing of its rate.
+        if !measured.report.partial {
+            self.steps.push(Step { purpose, report: measured.report.clone() });
+        }
         Ok(measured.report)
     }
 

@@ -266,7 +266,9 @@ fn counted(
     for profile in case.profiles.iter().filter(|profile| ready.contains(&profile.arm)) {
         match callgrind::count(case, &profile.arm, (workload, placement), out) {
             Ok(counted) => profiles.push(counted),
-            Err(error) => left_out.add(format!("callgrind of {}: {error:#}", profile.arm)),
+            Err(error) => {
+                left_out.add(format!("callgrind of {}: {}", profile.arm, crate::exit::told(&error)))
+            }
         }
     }
     Ok(profiles)

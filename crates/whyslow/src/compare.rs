@@ -81,16 +81,18 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
-    run_with(args, |_, findings, format| render(findings, format, args.details))
+    let filled =
+        config::filled(args, args.arms.iter().any(|words| is_from_git(words))).map_err(Stop::usage)?;
+    let outcome = run_with(&filled, |_, findings, format| render(findings, format, args.details));
+    outcome.map_err(|stop| config::told(args, stop))
 }
 
-/// Runs a comparison and prints what `page` makes of its run and the findings on it.
+/// Runs a comparison of flags that leave nothing to the whyslow.toml, and prints what `page` makes of its run and the findings on
+/// it.
 pub(crate) fn run_with(
     args: &CompareArgs,
     page: impl Fn(&Run, &Worded<Findings>, Format) -> String,
 ) -> Outcome {
-    let from_git = args.arms.iter().any(|words| is_from_git(words));
-    let args = &config::filled(args, from_git).map_err(Stop::usage)?;
     if args.is_elsewhere() {
         remote::refuse(args).map_err(Stop::usage)?;
     }
@@ -106,10 +108,11 @@ pub(crate) fn run_with(
     }
     let dir = execute(args, &plan, elsewhere)?;
     let run = dir.read()?;
-    let findings = judged.findings(&run)?;
+    let findings = judged.findings(&run);
     crate::print(&page(&run, &findings, args.format))?;
     judged::say(&findings);
     crate::say(&format!("run kept in {}", dir.path().display()));
+    judged.keep(&findings)?;
     Ok(judged::exit(&findings))
 }
 

@@ -37,6 +37,19 @@ impl<E: Into<anyhow::Error>> From<E> for Stop {
     }
 }
 
+/// An error and its causes, each said once: many of ours end with their cause.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// What a command's `run` gives.
 pub(crate) type Outcome = Result<Exit, Stop>;
 
@@ -61,5 +74,18 @@ pub(crate) enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let missing = model::record::can_write("/nonexistent/folder/file".as_ref()).context("--hlog");
+        let text = super::told(&missing.unwrap_err());
+        assert!(text.starts_with("--hlog: cannot write /nonexistent/folder/file: No such file"), "{text}");
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
     }
 }

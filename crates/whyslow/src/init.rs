@@ -19,21 +19,61 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The status that needs no mention.
 const OK: u16 = 200;
 
-/// How repositories of one kind are built and started, by the file that tells their kind.
+/// How repositories of one kind are built and started, by the file that tells their kind: the first that is there.
 struct Recipe {
     file: &'static str,
+    /// With PROGRAM for the file that the running server was started from.
     build: &'static str,
+    /// With NAME for the folder's name.
     run: &'static str,
 }
 
-const RECIPES: [Recipe; 6] = [
+const RECIPES: [Recipe; 8] = [
     Recipe { file: "Cargo.toml", build: "cargo build --release", run: "./target/release/NAME --port {port}" },
-    Recipe { file: "go.mod", build: "go build -o server .", run: "./server -port {port}" },
-    Recipe { file: "package.json", build: "npm ci", run: "node . --port {port}" },
+    Recipe { file: "go.mod", build: "go build -o PROGRAM .", run: "./server -port {port}" },
+    // `npm ci` is for folders with a lock file and fails in all others.
+    Recipe { file: "package-lock.json", build: "npm ci", run: NODE },
+    Recipe { file: "npm-shrinkwrap.json", build: "npm ci", run: NODE },
+    Recipe { file: "package.json", build: "npm install", run: NODE },
+    Recipe {
+        file: "requirements.txt",
+        build: "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+        run: PYTHON,
+    },
+    Recipe { file: "pyproject.toml", build: "python3 -m venv .venv && .venv/bin/pip install .", run: PYTHON },
     Recipe { file: "Makefile", build: "make", run: "./server {port}" },
-    Recipe { file: "pyproject.toml", build: "python3 -m compileall -q .", run: "python3 server.py {port}" },
-    Recipe { file: "requirements.txt", build: "python3 -m compileall -q .", run: "python3 server.py {port}" },
 ];
+const NODE: &str = "node . --port {port}";
+const PYTHON: &str = ".venv/bin/python server.py {port}";
+/// Where the recipes of Python put programs: a checkout has none of the environments that lie in a work tree.
+const PROGRAMS_OF_PYTHON: &str = ".venv/bin/";
+/// The program of a recipe, where none was seen.
+const PROGRAM: &str = "server";
+
+impl Recipe {
+    /// The build, which makes what `seen` starts.
+    fn build(&self, seen: Option<&str>) -> String {
+        let program = seen.and_then(|run| run.split(' ').next()?.strip_prefix("./"));
+        self.build.replace("PROGRAM", program.unwrap_or(PROGRAM))
+    }
+
+    /// The command that was seen, with what the build makes in the place of what was made by hand.
+    fn started(&self, seen: &str) -> String {
+        let mut words = seen.split(' ').map(|word| word.trim_start_matches("./"));
+        let first = words.next().unwrap_or_default();
+        let (folder, program) = first.rsplit_once('/').unwrap_or(("", first));
+        if self.run != PYTHON || !program.starts_with("python") {
+            return seen.to_owned();
+        }
+        // What was installed beside the interpreter, such as uvicorn, is installed beside that of the build.
+        let beside = |word: &str| {
+            let name = word.strip_prefix(folder).filter(|_| !folder.is_empty())?.strip_prefix('/')?;
+            Some(format!("{PROGRAMS_OF_PYTHON}{name}"))
+        };
+        let rest = words.map(|word| beside(word).unwrap_or_else(|| word.to_owned()));
+        std::iter::once(format!("{PROGRAMS_OF_PYTHON}python")).chain(rest).collect::<Vec<_>>().join(" ")
+    }
+}
 
 pub(crate) fn run(args: &InitArgs) -> Outcome {
     let folder = std::env::current_dir().context("cannot tell the current folder").map_err(Stop::usage)?;
@@ -128,33 +168,21 @@ fn text(probed: Option<&Probed>, folder: &Path) -> String {
         let comment = if comment.is_empty() { String::new() } else { format!("   # {comment}") };
         writeln!(text, "{key} = {value}{comment}").expect("writing to a string cannot fail");
     };
+    let port_env = probed.is_some_and(|probed| probed.port_env);
+    let seen = probed.and_then(|probed| probed.run.as_deref());
     match recipe {
         Some(recipe) => {
-            line(&format!("a guess, because there is a {}", recipe.file), "build", quoted(recipe.build));
+            let guess = format!("a guess, because there is a {}", recipe.file);
+            line(&guess, "build", quoted(&recipe.build(seen)));
         }
         None => line("how it is built, where it is built at all", "# build", quoted("make")),
     }
-    let seen = probed.and_then(|probed| probed.run.as_deref());
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("server");
-    match (seen, recipe) {
-        (Some(run), _) if is_elsewhere(run, folder) => {
-            let outside = "as the running server was started, from outside this folder, where every revision would be the same program: name \
-                           the one that the build makes, as in ./server or {build}/server";
-            line(outside, "run", quoted(run));
-        }
-        (Some(run), _) if run.contains("{port}") || probed.is_some_and(|probed| probed.port_env) => {
-            line("as the running server was started", "run", quoted(run));
-        }
-        (Some(run), _) => {
-            line("as the running server was started: put {port} where its port goes", "run", quoted(run));
-        }
-        (None, Some(recipe)) => {
-            line("a guess: how it is told its port", "run", quoted(&recipe.run.replace("NAME", name)));
-        }
-        (None, None) => {
-            line("a guess: how it is started and told its port", "run", quoted("./server {port}"))
-        }
-    }
+    let run = run_of(recipe, seen, folder);
+    let comment = match seen {
+        Some(_) => of_seen(&run, folder, port_env),
+        None => "a guess: how it is started and told its port",
+    };
+    line(comment, "run", quoted(&run));
     if let Some(probed) = probed {
         if probed.port_env {
             line("", "port_env", "true".to_owned());
@@ -168,6 +196,29 @@ fn text(probed: Option<&Probed>, folder: &Path) -> String {
     }
     line("what makes the exit code 3", "fail_if", "[\"pr slower\"]".to_owned());
     text
+}
+
+/// The command that starts the server: the one that was seen, else a guess.
+fn run_of(recipe: Option<&Recipe>, seen: Option<&str>, folder: &Path) -> String {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or(PROGRAM);
+    match (recipe, seen) {
+        (Some(recipe), Some(seen)) => recipe.started(seen),
+        (Some(recipe), None) => recipe.run.replace("NAME", name),
+        (None, Some(seen)) => seen.to_owned(),
+        (None, None) => "./server {port}".to_owned(),
+    }
+}
+
+/// What is said of a command that was seen.
+fn of_seen(run: &str, folder: &Path, port_env: bool) -> &'static str {
+    if is_elsewhere(run, folder) {
+        return "as the running server was started, from outside this folder, where every revision would be the same program: name \
+                the one that the build makes, as in ./server or {build}/server";
+    }
+    if run.contains("{port}") || port_env {
+        return "as the running server was started";
+    }
+    "as the running server was started: put {port} where its port goes"
 }
 
 /// Whether a command runs a program from outside `folder` that is given nothing from inside, as an interpreter is.
@@ -201,6 +252,49 @@ mod tests {
         let words = ["/r/s/bin/server".to_owned(), "-p".to_owned(), "8080".to_owned(), "a b".to_owned()];
         assert_eq!(command(&words, 8080, Path::new("/r/s")).as_deref(), Some("./bin/server -p {port} 'a b'"));
         assert_eq!(command(&[], 8080, Path::new("/r")), None);
+    }
+
+    #[test]
+    fn what_was_seen_is_what_the_build_makes() {
+        let go = ["go.mod"];
+        let requirements = ["requirements.txt", "Makefile"];
+        // Files of the folder, the command that was seen, and what is written.
+        let cases: [(&[&str], Option<&str>, &str, &str); 9] = [
+            (&go, Some("./shop {port}"), "go build -o shop .", "./shop {port}"),
+            (
+                &go,
+                Some("/tmp/go-build1/b001/exe/shop"),
+                "go build -o server .",
+                "/tmp/go-build1/b001/exe/shop",
+            ),
+            (&go, None, "go build -o server .", "./server -port {port}"),
+            (&["package.json"], Some("node app.js {port}"), "npm install", "node app.js {port}"),
+            (&["package.json", "package-lock.json"], None, "npm ci", "node . --port {port}"),
+            (
+                &requirements,
+                Some(".venv/bin/python app.py {port}"),
+                "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+                ".venv/bin/python app.py {port}",
+            ),
+            (
+                &requirements,
+                Some("./env/bin/python3.11 env/bin/uvicorn app:app --port {port}"),
+                "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+                ".venv/bin/python .venv/bin/uvicorn app:app --port {port}",
+            ),
+            (
+                &["pyproject.toml"],
+                Some("python3 app.py {port}"),
+                "python3 -m venv .venv && .venv/bin/pip install .",
+                ".venv/bin/python app.py {port}",
+            ),
+            (&["Makefile"], Some("./s {port}"), "make", "./s {port}"),
+        ];
+        for (files, seen, build, run) in cases {
+            let recipe = RECIPES.iter().find(|recipe| files.contains(&recipe.file)).unwrap();
+            assert_eq!(recipe.build(seen), build, "{files:?}, {seen:?}");
+            assert_eq!(run_of(Some(recipe), seen, Path::new("/r/shop")), run, "{files:?}, {seen:?}");
+        }
     }
 
     #[test]

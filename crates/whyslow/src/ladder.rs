@@ -9,6 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::cli::{CompareArgs, Format, LadderArgs};
 use crate::compare::contained::COMPOSE;
 use crate::compare::{self, GIT};
+use crate::config;
 use crate::exit::{Outcome, Stop};
 
 pub(crate) fn run(args: &LadderArgs) -> Outcome {
@@ -18,6 +19,8 @@ pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let arms = steps.into_iter().chain(steps_alone.values().cloned().collect::<BTreeSet<_>>()).collect();
     // Causes of a rung are for `compare` to find: a ladder measures many small steps.
     let design = CompareArgs { arms, steps_alone, no_why: true, ..args.design.clone() };
+    let from_git = args.target.starts_with(GIT);
+    let design = config::filled_unjudged(&design, from_git).map_err(Stop::usage)?;
     compare::run_with(&design, |run, _, format| render(&analyse::ladder(run), format))
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         return elsewhere::run(args);
     }
     let config = config::config(args).map_err(Stop::usage)?;
+    keep::check(args).map_err(Stop::usage)?;
     let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {
         config::pin(cpus).map_err(Stop::usage)?;
@@ -69,9 +70,10 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     scrape.into_iter().for_each(Scrape::close);
     pushes.into_iter().for_each(Push::close);
     measured.report.server = soak.as_ref().and_then(Soak::figures);
-    keep::keep(args, &seconds, &measured)?;
-    keeper.save(&measured)?;
+    // What was measured is shown also where a file of it cannot be written.
+    let kept = keep::keep(args, &seconds, &measured).and_then(|()| keeper.save(&measured));
     show(args, &measured)?;
+    kept?;
     if let Some(scripted) = scripted {
         scripted.done(&measured)?;
     }

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     match dispatch(&Cli::parse_from(command_line(std::env::args_os()))) {
         Ok(exit) => exit.into(),
         Err(stop) => {
-            say(&format!("error: {:#}", stop.error()));
+            say(&format!("error: {}", exit::told(stop.error())));
             stop.exit().into()
         }
     }

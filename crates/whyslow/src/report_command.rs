@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use model::record::{Host, RecordError, RunDir};
 use report::{PageData, PageRun, Place, Unreadable};
 
@@ -13,12 +13,22 @@ pub(crate) fn run(args: &ReportArgs) -> Outcome {
     let data = read(&args.runs);
     if data.runs.is_empty() {
         let reasons: Vec<&str> = data.unreadable.iter().map(|run| run.error.as_str()).collect();
-        crate::say(&format!("warning: no run could be read: {}", reasons.join("; ")));
+        let reasons = reasons.join("; ");
+        if !data.unreadable.iter().any(has_remains) {
+            let output = args.output.display();
+            return Err(anyhow!("no run could be read, so that {output} is not written: {reasons}").into());
+        }
+        crate::say(&format!("warning: no run could be read: {reasons}"));
     }
     let page = report::page(&data, Place::File).html;
     model::record::write_atomically(&args.output, page.as_bytes()).context("give another file with -o")?;
     crate::say(&format!("{}: {} KiB", args.output.display(), page.len().div_ceil(1024)));
     Ok(if data.runs.is_empty() { Exit::Failed } else { Exit::Done })
+}
+
+/// Whether there is anything to show of a run that cannot be read.
+fn has_remains(run: &Unreadable) -> bool {
+    !run.facts.is_empty() || run.host.is_some() || !run.rounds.is_empty()
 }
 
 /// What a page of these run directories is made of.

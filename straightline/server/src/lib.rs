@@ -20,6 +20,11 @@ pub use rustls;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The tour, whose programs are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/straightline.md")]
+struct Tour;
+
 /// The guide for those who come from other servers, whose programs are compiled, too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/migrate.md")]

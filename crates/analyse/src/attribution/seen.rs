@@ -227,6 +227,8 @@ pub enum LeafSeen {
         function: String,
         /// Its package.
         package: String,
+        /// Another's package that does most of it.
+        mostly: Option<String>,
     },
     /// Leaves of one package, none of which holds half of what they do.
     Package {

@@ -111,6 +111,38 @@ fn of_trait(name: &str) -> Option<String> {
     Some(format!("{}::{function}", of.rsplit("::").next().unwrap_or(of)))
 }
 
+/// Modules of Rust's library whose functions are operations of the language itself, such as adding to a pointer.
+const PRIMITIVE: [&str; 16] = [
+    "array",
+    "cell",
+    "clone",
+    "cmp",
+    "convert",
+    "core_arch",
+    "hint",
+    "intrinsics",
+    "iter",
+    "mem",
+    "num",
+    "ops",
+    "option",
+    "ptr",
+    "result",
+    "slice",
+];
+
+/// Whether a function is an operation of the language itself, which is inlined wherever it is used: whose it is tells nothing.
+pub(crate) fn is_primitive(name: &str) -> bool {
+    let (of, at) = match name.strip_prefix('<').and_then(|name| name.split_once(" as ")) {
+        Some((of, at)) => (of.trim_start_matches(['<', '&', '*']), at),
+        None => ("", name),
+    };
+    let built_in = of.starts_with("core::") || !of.contains("::");
+    let module =
+        at.trim_start_matches(['<', '&', '*']).strip_prefix("core::").and_then(|path| path.split_once("::"));
+    built_in && module.is_some_and(|(module, _)| PRIMITIVE.contains(&module))
+}
+
 /// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions
 /// often have no path in their names: then it is that of the nearest caller in the same file which has one.
 pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
@@ -210,7 +242,23 @@ fn java_package(class: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, is_of_rust, of_crate};
+    use super::{brief, is_of_rust, is_primitive, of_crate};
+
+    #[test]
+    fn operations_of_the_language_are_told_from_what_uses_them() {
+        for (name, primitive) in [
+            ("core::ptr::mut_ptr::<impl *mut T>::add", true),
+            ("<u64 as core::cmp::PartialEq>::eq", true),
+            ("<core::num::nonzero::NonZero<u16> as core::clone::Clone>::clone", true),
+            ("core::fmt::write", false),
+            ("core::str::converts::from_utf8", false),
+            ("<hashbrown::raw::RawIter<T> as core::iter::Iterator>::next", false),
+            ("shop::core::ptr::read", false),
+            ("alloc::vec::Vec<T,A>::push", false),
+        ] {
+            assert_eq!(is_primitive(name), primitive, "{name}");
+        }
+    }
 
     #[test]
     fn a_file_of_cargo_tells_its_crate() {

@@ -4,7 +4,7 @@ use model::job::Requests;
 use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Window};
 
-use super::sameness::difference;
+use super::sameness::{difference, is_framing};
 use super::{Answered, Gate, GateSays, PerArm, Unlike, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
@@ -63,8 +63,19 @@ fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<Unlike> {
         return None;
     }
     let (base, other) = (bytes_per_answer(sheet, sheet.baseline())?, bytes_per_answer(sheet, arm)?);
-    let unlike = (other / base - 1.0).abs() > MAX_WIRE_DIFFERENCE;
+    let said = framing_bytes(sheet, arm) - framing_bytes(sheet, sheet.baseline());
+    let unlike = ((other - said) / base - 1.0).abs() > MAX_WIRE_DIFFERENCE;
     unlike.then_some(Unlike::Loaded([other, base]))
+}
+
+/// Bytes in which the first answer of an arm says how its connection and its body are framed, which is no part of the answer.
+fn framing_bytes(sheet: &Sheet, arm: &str) -> f64 {
+    const BESIDE: usize = ": \r\n".len();
+    let answers = answers(sheet, arm);
+    let first = answers.as_ref().and_then(|answers| answers.requests.first()?.replies.first());
+    let fields = first.into_iter().flat_map(|reply| &reply.fields);
+    let framing = fields.filter(|(name, _)| is_framing(name));
+    framing.map(|(name, value)| (name.len() + value.len() + BESIDE) as f64).sum()
 }
 
 /// Mean bytes of an answer to the load; absent where answers at the edges of windows, of which only a part is counted,

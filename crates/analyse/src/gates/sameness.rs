@@ -1,7 +1,8 @@
 //! Whether arms answer alike, where real answers differ from one to the next by themselves.
 //!
 //! Each arm is asked several times. What differs between two answers of the *same* arm (a time, the id of a request) is
-//! not compared between arms; all else is.
+//! not compared between arms; all else is. Whether the connection is closed after it is no part of an answer: new connections
+//! are a cost, and have their place among the causes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +28,6 @@ pub enum Difference {
         baseline: u16,
         /// Of the other arm.
         other: u16,
-    },
-    /// One closes the connection after its answers and the other keeps it.
-    Closes {
-        /// Whether it is the baseline that closes.
-        baseline: bool,
     },
     /// A field that only one has.
     Field {
@@ -82,11 +78,6 @@ pub fn differences(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<Diffe
     {
         found.push(Difference::Status { baseline: a, other: b });
     }
-    if let (Some(a), Some(b)) = (common(baseline, |reply| reply.closed), common(other, |reply| reply.closed))
-        && a != b
-    {
-        found.push(Difference::Closes { baseline: a });
-    }
     if same >= Same::Shape {
         fields(baseline, other, &mut found);
         content_type(baseline, other, &mut found);
@@ -101,12 +92,16 @@ fn common<T: PartialEq>(replies: &[Reply], of: impl Fn(&Reply) -> T) -> Option<T
     replies.iter().all(|reply| of(reply) == first).then_some(first)
 }
 
-/// Names of fields of each answer, but those that say how the connection and the body are framed: that is compared as
-/// what it does.
-fn names(reply: &Reply) -> BTreeSet<String> {
+/// Whether a field says how the connection and the body are framed: that is compared as what it does.
+pub(super) fn is_framing(name: &str) -> bool {
     const FRAMING: [&str; 4] = ["connection", "keep-alive", "content-length", "transfer-encoding"];
-    let names = reply.fields.iter().map(|(name, _)| name.to_ascii_lowercase());
-    names.filter(|name| !FRAMING.contains(&name.as_str())).collect()
+    FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+}
+
+/// Names of fields of each answer, but those of framing.
+fn names(reply: &Reply) -> BTreeSet<String> {
+    let fields = reply.fields.iter().filter(|(name, _)| !is_framing(name));
+    fields.map(|(name, _)| name.to_ascii_lowercase()).collect()
 }
 
 fn fields(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {

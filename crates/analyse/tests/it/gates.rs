@@ -36,7 +36,7 @@ const FAULTS: [Fault; 15] = [
         gate: GateId::Errors,
         condition: EQUAL_RATE,
         spoil: |window| window.load.errors.status = window.load.requests,
-        text: "(status 2000000): look at its log",
+        text: "(another status 2000000 times): look at its log",
         voids: &Metric::ALL,
     },
     Fault {

@@ -2,7 +2,7 @@
 
 use analyse::{Findings, Metric, Verdict};
 use model::plan::Blocks;
-use model::record::Run;
+use model::record::{Run, RunStatus};
 
 use crate::support::{Behaves, analyse, arm, pair, run};
 
@@ -65,14 +65,35 @@ fn what_more_blocks_do_not_decide_takes_longer_windows() {
 }
 
 #[test]
-fn a_gate_that_was_mended_is_tried_with_the_same_command() {
+fn what_a_check_found_is_to_be_mended_first_and_no_command_fails_again() {
     let mut run = with_command(pair(1.1), &["compare"], &["--out", "there", "--confirm"]);
     for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
         record.windows[0].load.errors.status = record.windows[0].load.requests / 10;
     }
-    let findings = analyse(&run);
-    assert!(findings.next.as_deref().unwrap().contains("mend gate 'errors'"), "{:?}", findings.next);
-    assert_eq!(command(&findings), format!("whyslow compare {QUOTED} --confirm"));
+    let next = analyse(&run).next.unwrap();
+    assert!(next.starts_with("mend what check 'errors' found, and measure again: 'pr' failed"), "{next}");
+    assert!(!next.contains('\n'), "{next}");
+}
+
+#[test]
+fn a_run_without_an_interval_is_run_to_its_end_or_with_blocks_enough() {
+    for (status, flags, wanted) in [
+        (
+            RunStatus::Partial,
+            "--quick",
+            "run it to its end: there is no interval yet\nwhyslow compare {} --quick",
+        ),
+        (
+            RunStatus::Complete,
+            "--blocks=2",
+            "an interval takes at least 6 blocks\nwhyslow compare {} --blocks 6",
+        ),
+    ] {
+        let mut run = with_command(pair(1.0), &["compare"], &[flags]);
+        run.rounds.retain(|record| record.round.block == 0);
+        run.manifest.status = status;
+        assert_eq!(analyse(&run).next.unwrap(), wanted.replace("{}", QUOTED));
+    }
 }
 
 #[test]

@@ -45,7 +45,6 @@ fn bodies_are_alike_by_their_shape() {
 fn each_part_of_an_answer_is_compared_where_it_is_asked_for() {
     let base = reply("{}");
     let status = Reply { status: 404, ..base.clone() };
-    let closed = Reply { closed: true, ..base.clone() };
     let mut field = base.clone();
     field.fields.push(("X-Cache".to_owned(), "hit".to_owned()));
     field.fields.push(("Connection".to_owned(), "keep-alive".to_owned()));
@@ -53,7 +52,6 @@ fn each_part_of_an_answer_is_compared_where_it_is_asked_for() {
     kind.fields[0].1 = "text/plain; charset=utf-8".to_owned();
     let cases = [
         (&status, Same::Status, "'new' answers with status 404 and 'old' with 200"),
-        (&closed, Same::Status, "'new' closes the connection after its answer and 'old' keeps it open"),
         (&field, Same::Shape, "'new' sends a field x-cache and 'old' does not"),
         (
             &kind,

@@ -123,10 +123,10 @@ fn a_server_that_listens_on_another_port_alone_is_not_waited_for_to_the_end() {
     let expected_addr = free_addr();
     let begin = Instant::now();
     let error = wait_ready(&mut process, expected_addr, "/", &hello(), 6 * PATIENCE).unwrap_err();
-    assert!(
-        error.to_string().ends_with(&format!("it listens on {other} instead of {expected_addr}")),
-        "{error}"
+    let want = format!(
+        "it listens on {other} instead of {expected_addr}: write {{port}} where its command names the port"
     );
+    assert!(error.to_string().contains(&want), "{error}");
     assert!(begin.elapsed() < 2 * PATIENCE, "it took {:?}", begin.elapsed());
 }
 
@@ -209,7 +209,7 @@ fn another_port_is_found_and_named() {
     assert_eq!(failure.kind, FailureKind::NotReady);
     let expected =
         format!("it did not answer within 0.7 s: it listens on {really} instead of {expected_addr}");
-    assert_eq!(failure.text, expected);
+    assert!(failure.text.starts_with(&expected), "{}", failure.text);
 }
 
 #[test]

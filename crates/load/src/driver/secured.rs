@@ -19,6 +19,8 @@ pub(crate) struct Secured {
     raw: Raw,
     /// Decrypted bytes that were not read yet.
     left: usize,
+    /// Whether the server has said, by an alert, that nothing follows.
+    farewell: bool,
     /// Whether the server must take up the protocol that is offered.
     picky: bool,
     failure: Option<rustls::Error>,
@@ -66,6 +68,7 @@ impl Secured {
             tls,
             raw: Raw { socket, drained: false },
             left: 0,
+            farewell: false,
             picky: client.protocol == "h2",
             failure: None,
         })
@@ -120,7 +123,8 @@ impl Secured {
                 Ok(0) => return (Moved::End, false),
                 Ok(bytes) => {
                     self.left = self.left.saturating_sub(bytes);
-                    return (Moved::Bytes(bytes), closing || self.left > 0 || !self.raw.drained);
+                    let more = closing || self.left > 0 || self.farewell || !self.raw.drained;
+                    return (Moved::Bytes(bytes), more);
                 }
                 Err(error) if is_later(&error) => {}
                 // The socket ended without a word: who can cut the line can cut an answer short.
@@ -175,7 +179,10 @@ impl Secured {
     fn pull(&mut self) -> io::Result<usize> {
         let bytes = self.tls.read_tls(&mut self.raw)?;
         match self.tls.process_new_packets() {
-            Ok(state) => self.left = state.plaintext_bytes_to_read(),
+            Ok(state) => {
+                self.left = state.plaintext_bytes_to_read();
+                self.farewell = state.peer_has_closed();
+            }
             Err(error) => self.failure = Some(error),
         }
         // Answers of the protocol itself, among them the alert that tells the server of a failure.

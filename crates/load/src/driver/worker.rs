@@ -119,7 +119,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) fn work(setup: Setup<'_>) {
     match setup.spoken.clone() {
         Spoken::Http1 => speak(setup, Http1),
-        Spoken::WebSocket(upgrade) => speak(setup, WebSocket(upgrade)),
+        Spoken::WebSocket(upgrade) => speak(setup, WebSocket::new(upgrade)),
         Spoken::Events(most) => {
             let streams = EventStreams::new(setup.spec.lanes, most);
             speak(setup, streams);
@@ -259,6 +259,9 @@ impl<'a, P: Protocol> Worker<'a, P> {
         Some(match self.protocol.take_hopeless()? {
             Hopeless::NotSpoken(protocol) => {
                 LoadError::Foreign { address: self.setup.address.to_string(), protocol }
+            }
+            Hopeless::Refused(why) => {
+                LoadError::Unanswered { address: self.setup.address.to_string(), why: why.to_string() }
             }
             Hopeless::Unsendable => LoadError::Request("what is to be sent is not a request of HTTP/1.1"),
         })

@@ -37,6 +37,9 @@ pub enum Malformed {
     /// A frame of WebSocket.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// A connection with streams whose server breaks its rules.
+    #[error("the server breaks the protocol: {0}")]
+    Broken(&'static str),
     /// Another status than 101 where WebSocket was asked for.
     #[error("the server answers {0} where it is asked to speak WebSocket")]
     NotUpgraded(u16),

@@ -45,9 +45,10 @@ impl Session {
     /// was in flight, another window may be prepared.
     #[must_use]
     pub fn finish(&mut self, end: u64) -> Finished {
+        let least_ns = self.least_told_ns(end);
         for lane in 0..self.spec.lanes {
             while self.lanes[lane as usize].cursor.held > 0 {
-                self.censor_next(lane, end);
+                self.censor_next(lane, least_ns, end);
             }
         }
         for stamp in std::mem::take(&mut self.again) {
@@ -66,15 +67,29 @@ impl Session {
         }
     }
 
-    fn censor_next(&mut self, lane: u32, end: u64) {
+    /// How long a request must have waited at `end` for that to say anything of latencies. In a closed loop each connection always has
+    /// one under way: what has waited no longer than an answer takes on average (Little's law) says nothing, and would lower the mean.
+    fn least_told_ns(&self, end: u64) -> u64 {
+        if self.tally.is_open() {
+            return 0;
+        }
+        let answers = u128::from(self.tally.answers.max(1));
+        u64::try_from(self.occupancy.area_until(end) / answers).unwrap_or(u64::MAX)
+    }
+
+    fn censor_next(&mut self, lane: u32, least_ns: u64, end: u64) {
         let state = &mut self.lanes[lane as usize];
         let sent = state.cursor.held > state.unwritten;
         let stamp = self.rings.pop(lane, &mut state.cursor);
         let label = self.source.give_up(lane);
         match sent {
             true => {
-                self.tally.unfinished(stamp, label, end);
-                self.note_begun(lane, stamp, end);
+                let tells = end.saturating_sub(stamp.intended_ns) >= least_ns;
+                self.tally.unfinished(stamp, label, end, tells);
+                match tells {
+                    true => self.note_begun(lane, stamp, end),
+                    false => self.lanes[lane as usize].begun_ns = 0,
+                }
             }
             false => {
                 state.unwritten -= 1;

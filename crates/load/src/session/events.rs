@@ -7,6 +7,8 @@ use super::protocol::{End, Protocol, Sending};
 use super::{Fate, Session};
 use crate::histogram::{Latencies, add_latencies, latencies, resident};
 
+/// A byte order mark in UTF-8. Source: HTML, section 9.2.5 ("leading U+FEFF must be ignored").
+const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// Field whose presence makes an event of what stands between two blank lines.
 const DATA: &[u8] = b"data";
 /// Status of an answer that is a stream.
@@ -56,12 +58,21 @@ pub(super) struct Cutter {
     has_data: bool,
     /// Whether the last byte was a CR, after which an LF ends the same line.
     after_cr: bool,
+    /// How much of the mark that a stream may begin with has come; all of it where there is none.
+    mark: usize,
 }
 
 impl Cutter {
     /// How many events end in the next bytes of a stream.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> u64 {
         let mut events = 0;
+        while let Some((wanted, (first, rest))) = MARK.get(self.mark).zip(bytes.split_first()) {
+            if first != wanted {
+                self.mark = MARK.len();
+                break;
+            }
+            (self.mark, bytes) = (self.mark + 1, rest);
+        }
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
                 bytes = &bytes[1..];
@@ -93,7 +104,8 @@ impl Cutter {
         let bare = self.line == DATA.len() && self.matches;
         let blank = self.line == 0;
         let has_data = self.has_data || self.is_data || bare;
-        *self = Self { has_data: has_data && !blank, after_cr: self.after_cr, ..Self::default() };
+        let (after_cr, mark) = (self.after_cr, self.mark);
+        *self = Self { has_data: has_data && !blank, after_cr, mark, ..Self::default() };
         blank && has_data
     }
 }
@@ -252,7 +264,7 @@ mod tests {
 
     #[test]
     fn events_are_counted_wherever_the_stream_is_cut() {
-        let cases: [(&str, u64); 10] = [
+        let cases: [(&str, u64); 12] = [
             ("data: a\n\ndata: b\n\n", 2),
             ("data: a\r\n\r\ndata: b\r\rdata\n\n", 3),
             (": comment\n\n: another\n\n", 0),
@@ -263,6 +275,9 @@ mod tests {
             ("data: a\n", 0),
             ("data: a\n\ndata: half", 1),
             ("database\n\n", 0),
+            ("\u{feff}data: a\n\ndata: b\n\n", 2),
+            // Only at the begin.
+            ("data: a\n\n\u{feff}data: b\n\n", 1),
         ];
         for (text, events) in cases {
             for step in 1..=text.len() {

@@ -30,7 +30,7 @@ impl Session {
     ///
     /// Each loss costs a connection that had answered, or one that was idle, and of those no more than all between two answers:
     /// a server that never answers fails.
-    fn excuses(&mut self, lane: u32) -> bool {
+    pub(super) fn excuses(&mut self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
         if state.free_ns == 0 || state.proven {
             return state.proven;
@@ -85,9 +85,15 @@ impl Session {
         self.tally.connect_failed(at);
     }
 
+    /// Keeps what is said of answers that cannot be read: the first.
+    #[cold]
+    pub(super) fn note_malformed(&mut self, malformed: Malformed) {
+        self.first_malformed.get_or_insert(malformed);
+    }
+
     #[cold]
     pub(super) fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
-        self.first_malformed.get_or_insert(malformed);
+        self.note_malformed(malformed);
         if self.lanes[lane as usize].cursor.held == 0 {
             self.tally.fault(Fault::Parse, None, at);
         }
@@ -100,8 +106,14 @@ impl Session {
     #[cold]
     pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
         let excused = fault != Fault::Parse && self.excuses(lane);
-        let mut begun = self.lanes[lane as usize].reader.has_begun();
-        let mut fault = fault;
+        let begun = self.lanes[lane as usize].reader.has_begun();
+        self.break_off(lane, fault, excused && !begun, excused, at)
+    }
+
+    /// The same; `first` and `others` say whether the first request and those behind it may be sent again.
+    #[cold]
+    pub(super) fn break_off(&mut self, lane: u32, fault: Fault, first: bool, others: bool, at: u64) -> Fate {
+        let (mut fault, mut excused) = (fault, first);
         loop {
             let sent = self.oldest(lane).is_some();
             if !sent && self.lanes[lane as usize].offset == 0 {
@@ -115,7 +127,7 @@ impl Session {
                 }
             }
             let stamp = self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
-            if excused && !begun && self.may_repeat(lane) {
+            if excused && self.may_repeat(lane) {
                 self.tally.resent(at);
                 self.take_back(lane, stamp);
             } else {
@@ -123,7 +135,7 @@ impl Session {
                 self.tally.fault(fault, label, at);
                 fault = Fault::Read;
             }
-            begun = false;
+            excused = others;
         }
         self.abandon(lane, at);
         Fate::Replace

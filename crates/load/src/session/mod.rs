@@ -556,6 +556,15 @@ impl Session {
         self.completed
     }
 
+    /// Whether no request is left that is to be sent, on any connection. Of those that are not all alike an answer may bring more.
+    #[must_use]
+    pub fn has_sent_all(&self) -> bool {
+        self.quota == 0
+            && self.again.is_empty()
+            && matches!(self.source, Source::Same(_))
+            && self.lanes.iter().all(|lane| lane.unwritten == 0)
+    }
+
     /// Whether all requests that were to be sent are answered or failed.
     #[inline]
     #[must_use]

@@ -54,6 +54,12 @@ pub trait Carrier: fmt::Debug + Sized {
     /// Whether the server has said farewell and answered what it was to answer.
     fn is_over(&self) -> bool;
 
+    /// Whether the server has answered any request on it.
+    fn is_proven(&self) -> bool;
+
+    /// What the server did, in words; nothing where it has not shown that it speaks the protocol at all.
+    fn breach(&self, fault: Self::Fault) -> Option<&'static str>;
+
     /// Sends a request, for which there is room; it is `alike` if it is that of all others.
     fn ask(&mut self, lane: u32, request: &Self::Request, alike: bool);
 
@@ -209,7 +215,7 @@ impl<C: Carrier> Multiplexed<C> {
             Came::Begun => return session.stream_begun(lane, at),
             Came::Answered(status) => session.stream_answered(lane, status, at),
             Came::Malformed(malformed) => session.stream_malformed(lane, malformed, at),
-            Came::Reset => session.failed(lane, false, at),
+            Came::Reset => session.stream_reset(lane, at),
             Came::Refused => session.stream_refused(lane, at),
         };
         if fate == Fate::Replace {
@@ -233,13 +239,21 @@ impl<C: Carrier> Multiplexed<C> {
             over.close(fault);
             place.last = std::mem::take(over.outgoing());
         }
-        let broke = matches!(why, Over::Broken(_));
-        let mut malformed = broke;
+        let mut malformed = matches!(why, Over::Broken(_));
         for lane in self.lanes_of(connection) {
-            malformed &= !session.stream_lost(lane, malformed, at);
+            match why {
+                Over::Gone => session.stream_closed(lane, over.is_proven(), at),
+                Over::Farewell | Over::Broken(_) => malformed &= !session.stream_lost(lane, malformed, at),
+            }
         }
-        if broke && session.completed() == 0 {
-            self.hopeless.get_or_insert(Hopeless::NotSpoken(C::NAME));
+        if let Over::Broken(fault) = why {
+            match over.breach(*fault) {
+                Some(breach) => session.note_malformed(Malformed::Broken(breach)),
+                None if session.completed() == 0 => {
+                    self.hopeless.get_or_insert(Hopeless::NotSpoken(C::NAME));
+                }
+                None => {}
+            }
         }
         Fate::Replace
     }
@@ -254,12 +268,15 @@ impl<C: Carrier> Protocol for Multiplexed<C> {
     }
 
     #[cold]
-    fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
+    fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate {
         let open = C::open(&self.common, self.streams, session.listens());
         let place = &mut self.places[connection as usize];
         place.last.clear();
         place.connection = Some(Box::new(open));
-        self.lanes_of(connection).for_each(|lane| session.opened(lane));
+        for lane in self.lanes_of(connection) {
+            session.rests_since(lane, at);
+            session.opened(lane);
+        }
         Fate::Keep
     }
 

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::websocket::Upgrade;
-use super::{Fate, Session};
+use super::{Fate, Malformed, Session};
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,12 @@ pub enum Sending {
 }
 
 /// Why no connection will ever be any good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hopeless {
     /// The server speaks something else than this.
     NotSpoken(&'static str),
+    /// The server refuses what every connection begins with.
+    Refused(Malformed),
     /// A request is none of this protocol.
     Unsendable,
 }
@@ -137,13 +139,24 @@ impl Protocol for Http1 {
 
 /// WebSocket: messages in the place of requests, in order, on connections that are upgraded first.
 #[derive(Debug)]
-pub struct WebSocket(pub Upgrade);
+pub struct WebSocket {
+    upgrade: Upgrade,
+    hopeless: Option<Hopeless>,
+}
+
+impl WebSocket {
+    /// On connections that are upgraded so.
+    #[must_use]
+    pub fn new(upgrade: Upgrade) -> Self {
+        Self { upgrade, hopeless: None }
+    }
+}
 
 impl Protocol for WebSocket {
     const STAMPED: bool = true;
 
     fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
-        session.ask_for_upgrade(connection, &self.0.request);
+        session.ask_for_upgrade(connection, &self.upgrade.request);
         Fate::Keep
     }
 
@@ -157,6 +170,18 @@ impl Protocol for WebSocket {
         at: u64,
     ) -> Fate {
         session.count_bytes(fresh, at);
-        session.received_messages(connection, buf, &self.0.accept, at)
+        match session.received_messages(connection, buf, &self.upgrade.accept, at) {
+            Ok(fate) => fate,
+            Err(refused) => {
+                if session.completed() == 0 {
+                    self.hopeless.get_or_insert(Hopeless::Refused(refused));
+                }
+                Fate::Replace
+            }
+        }
+    }
+
+    fn take_hopeless(&mut self) -> Option<Hopeless> {
+        self.hopeless.take()
     }
 }

@@ -36,12 +36,26 @@ impl Session {
         Fate::Replace
     }
 
+    /// The server broke off the stream of `lane`: its request fails.
+    pub fn stream_reset(&mut self, lane: u32, at: u64) -> Fate {
+        self.break_off(lane, Fault::Read, false, false, at)
+    }
+
+    /// The connection of `lane` was closed or broke; `proven` says that it had answered others. A request whose answer has not begun
+    /// is sent on another, where that is safe.
+    pub fn stream_closed(&mut self, lane: u32, proven: bool, at: u64) {
+        let begun = self.lanes[lane as usize].begun_ns != 0;
+        let excused = !begun && (proven || self.excuses(lane));
+        let _ = self.break_off(lane, Fault::Read, excused, excused, at);
+    }
+
     /// The connection of `lane` is over; `malformed` says that the server did not speak the protocol. Whether a request failed by
     /// that.
     pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> bool {
         let state = &self.lanes[lane as usize];
         let outstanding = state.cursor.held > state.unwritten;
-        let _ = self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at);
+        let fault = if malformed { Fault::Parse } else { Fault::Read };
+        let _ = self.break_off(lane, fault, false, false, at);
         outstanding
     }
 

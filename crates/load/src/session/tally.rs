@@ -438,10 +438,16 @@ impl Tally {
         }
     }
 
-    /// A request was sent and not answered when the window ended.
-    pub(crate) fn unfinished(&mut self, stamp: Stamp, label: Option<u16>, end: u64) {
-        if self.owns(stamp) {
-            self.unfinished += 1;
+    /// Whether requests have times at which they are due.
+    pub(super) fn is_open(&self) -> bool {
+        self.split.is_some()
+    }
+
+    /// A request was sent and not answered when the window ended; `tells` says whether how long it has waited is a latency.
+    pub(crate) fn unfinished(&mut self, stamp: Stamp, label: Option<u16>, end: u64, tells: bool) {
+        let owned = self.owns(stamp);
+        self.unfinished += u64::from(owned);
+        if owned && tells {
             if let Some(label) = self.labelled(label) {
                 label.response.saturating_record(end.saturating_sub(stamp.intended_ns));
             }

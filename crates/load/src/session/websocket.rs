@@ -245,20 +245,39 @@ impl Session {
     }
 
     /// The same as for answers of HTTP/1.1, of messages.
-    pub(super) fn received_messages(&mut self, lane: u32, buf: &[u8], accept: &str, at: u64) -> Fate {
+    ///
+    /// # Errors
+    /// Why the server does not upgrade the connection, which is over by that.
+    pub(super) fn received_messages(
+        &mut self,
+        lane: u32,
+        buf: &[u8],
+        accept: &str,
+        at: u64,
+    ) -> Result<Fate, Malformed> {
         let mut from = 0;
         if !self.lanes[lane as usize].open {
             match upgraded(buf, accept) {
                 Ok(Some(bytes)) => from = bytes,
                 Ok(None) => {
                     self.restash(lane, buf);
-                    return Fate::Keep;
+                    return Ok(Fate::Keep);
                 }
-                Err(malformed) => return self.malformed(lane, malformed, at),
+                Err(malformed) => {
+                    self.note_malformed(malformed);
+                    self.connect_failed(at);
+                    self.abandon(lane, at);
+                    return Err(malformed);
+                }
             }
             self.lanes[lane as usize].begun_ns = 0;
             self.opened(lane);
         }
+        Ok(self.messages(lane, buf, from, at))
+    }
+
+    /// The messages in `buf` from `from` on.
+    fn messages(&mut self, lane: u32, buf: &[u8], mut from: usize, at: u64) -> Fate {
         loop {
             let heard = self.heard.get_mut(lane as usize);
             match self.lanes[lane as usize].reader.frames().next(buf, &mut from, heard) {

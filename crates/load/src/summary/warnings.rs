@@ -113,12 +113,12 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
 }
 
 fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    let share = report.resent as f64 / report.requests.max(1) as f64;
+    let share = report.resent as f64 / (report.requests + report.resent).max(1) as f64;
     (share > MANY_RESENT).then_some(())?;
     warning(
         "resent",
         format!(
-            "The server closed connections as {} requests ({:.2} %) were on their way, as one may that is short of workers or limits its kept connections. They were sent again on others and are timed from the first time: look at its keep-alive settings, or use fewer connections (-c).",
+            "{} requests ({:.2} % of those sent) were on their way as the server closed their connection, or were refused unread, as by one that is short of workers or limits what it keeps open. They were sent again and are timed from the first time: look at its keep-alive settings, or use fewer connections (-c).",
             report.resent,
             share * 100.0
         ),
@@ -127,7 +127,7 @@ fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
 
 fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let ratio = report.rate_ratio.filter(|ratio| *ratio < MIN_RATE_RATIO)?;
-    let wanted = report.schedule.rate_per_s?;
+    let wanted_per_s = report.schedule.rate_per_s?;
     let answered = format!(
         "Only {:.1} % of the requests that were due were answered ({} unfinished, {} unsent)",
         ratio * 100.0,
@@ -143,12 +143,24 @@ fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
             format_ns(longest_ns),
             format_ns(report.window_ns as f64)
         )
-    } else {
+    } else if falls_behind(report) {
+        let decimals = if wanted_per_s < 10.0 { 2 } else { 0 };
         format!(
-            "the server does not keep up with {wanted:.0}/s, or there are too few connections. Lower the rate or add connections."
+            "the server does not keep up with {wanted_per_s:.decimals$}/s, or there are too few connections. Lower the rate or add connections."
         )
+    } else {
+        return None;
     };
     warning("rate", format!("{answered}: {why}"))
+}
+
+/// Whether requests pile up. A server that keeps up has as many on their way at the end as on average; one that falls behind, whose
+/// queue grows all the time, twice as many. What failed is told as errors.
+fn falls_behind(report: &LoadReport) -> bool {
+    let steady = 1.5 * report.in_flight + 2.0 * report.in_flight.sqrt();
+    let behind = report.unsent as f64 + (report.unfinished as f64 - steady).max(0.0);
+    let due = (report.requests + report.errors.total() + report.unfinished + report.unsent) as f64;
+    behind > (1.0 - MIN_RATE_RATIO) * due
 }
 
 fn busy(report: &LoadReport, measured: &Measured) -> Option<Warning> {
@@ -203,6 +215,8 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
 
 fn little(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     (report.rate_ratio.is_none() && measured.answers > 0).then_some(())?;
+    // Of few answers on each connection, those that the window cuts off are too large a part.
+    (report.unfinished as f64 <= MAX_LITTLE * report.requests as f64).then_some(())?;
     let expected = report.rate_per_s * report.response_ns.mean / 1e9;
     let off = (expected / report.in_flight - 1.0).abs();
     (report.in_flight > 0.0 && off > MAX_LITTLE).then_some(())?;
@@ -234,11 +248,15 @@ fn silence(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let silent = report.seconds.iter().take(whole).filter(|second| second.requests == 0).count();
     let busy = report.rate_per_s >= MANY_A_SECOND && silent > 0;
     busy.then_some(())?;
+    let unseen = match report.rate_ratio {
+        Some(_) => "or was not there. Look at the maximum, at the seconds, and at the server's log",
+        None => {
+            "and a closed loop, which then asks nothing, has it in no percentile. Look at the maximum and at the seconds, or use a rate (-R)"
+        }
+    };
     warning(
         "silent",
-        format!(
-            "In {silent} of {whole} seconds no answer came: the server stood still, and a closed loop, which then asks nothing, has it in no percentile. Look at the maximum and at the seconds, or use a rate (-R)."
-        ),
+        format!("In {silent} of {whole} seconds no answer came: the server stood still, {unseen}."),
     )
 }
 
@@ -292,7 +310,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 20] = [
+    const CASES: [Case; 21] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -311,12 +329,16 @@ mod tests {
         }),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));
+            report.unsent = report.requests / 50;
         }),
         ("rate", "percentiles are too low", "Use a longer window", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.9), Some(RATE_PER_S));
             report.response_ns.max = report.window_ns / 5;
         }),
         ("silent", "the server stood still", "use a rate (-R)", |report, _| report.seconds[4].requests = 0),
+        ("silent", "or was not there", "at the server's log", |report, _| {
+            (report.rate_ratio, report.seconds[4].requests) = (Some(1.0), 0);
+        }),
         ("generator_busy", "0.97 of the 1 CPUs", "more CPUs (--cpus)", |report, measured| {
             let half = report.window_ns * 97 / 200;
             (measured.cpus, measured.cpu_ns) = (Some(1.0), vec![half, half]);
@@ -354,6 +376,20 @@ mod tests {
     fn a_generator_that_is_busy_and_sends_on_time_is_not_warned_of() {
         let warnings = found(|report, _| (report.rate_ratio, report.busiest_thread) = (Some(1.0), 0.94));
         assert_eq!(warnings, []);
+    }
+
+    #[test]
+    fn a_rate_is_not_kept_up_with_where_requests_pile_up() {
+        let found = |unfinished, in_flight, errors| {
+            let mut report = testkit::load_report(RATE_PER_S);
+            (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.95), Some(RATE_PER_S));
+            (report.unfinished, report.in_flight, report.errors.read) = (unfinished, in_flight, errors);
+            let measured = Measured::empty(Span { start_ns: 0, end_ns: report.window_ns });
+            rate(&report, &measured).is_some()
+        };
+        let many = testkit::load_report(RATE_PER_S).requests / 20;
+        // As many on their way at the end as on average: slow answers. Twice as many: a queue. None: what is missing failed.
+        assert!(!found(many, many as f64, 0) && found(many, many as f64 / 2.0, 0) && !found(0, 1.0, many));
     }
 
     /// Tenths of which each takes twice as long as the one before.

@@ -37,6 +37,10 @@ fn certificate(error: &CertificateError) -> String {
                 "the server's certificate is for another host ({error}): use its name in the URL; {ANYWAY}"
             )
         }
+        // Of the verifier's own errors only the words are there.
+        other if other.to_string().contains("CaUsedAsEndEntity") => format!(
+            "the server's certificate is one of an authority (CA:TRUE), as 'openssl req -x509' makes it: make it one of a server with -addext basicConstraints=CA:FALSE; {ANYWAY}"
+        ),
         other => format!("the server's certificate does not verify ({other}); {ANYWAY}"),
     }
 }
@@ -69,4 +73,21 @@ fn alerted(alert: AlertDescription) -> String {
 
 fn incompatible(why: &PeerIncompatible) -> String {
     format!("the server speaks no TLS that is safe to use ({why:?}): TLS 1.2 or 1.3 is needed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_an_authority_is_told_from_one_of_a_server() {
+        let found =
+            OtherError(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("CaUsedAsEndEntity")));
+        let text = certificate(&CertificateError::Other(found));
+        assert!(text.contains("basicConstraints=CA:FALSE") && text.ends_with(ANYWAY), "{text}");
+    }
 }

@@ -77,7 +77,7 @@ fn read(bytes: &[u8], piece: usize, spoken: Spoken) -> Verdict {
         Spoken::WebSocket => {
             let upgrade = Upgrade { request: GET.to_vec(), accept: "yes".to_owned() };
             let hello = message(b"hello", [1, 2, 3, 4]);
-            drive(WebSocket(upgrade), spec(&hello, ASKED, false), UPGRADED, bytes, piece)
+            drive(WebSocket::new(upgrade), spec(&hello, ASKED, false), UPGRADED, bytes, piece)
         }
         Spoken::Http2 => drive(http2(GET, false), spec(GET, 1, false), &[], bytes, piece),
         Spoken::Http3 => drive_streams(bytes, piece),

@@ -159,6 +159,87 @@ fn answer_two(mut stream: TcpStream, farewell_first: bool) {
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 
+/// Answers the first request of each connection, reads the next one and closes without a word; `breaks` it says something else that
+/// is no HTTP/2 first.
+fn answer_one(mut stream: TcpStream, breaks: bool) {
+    const WIDE_OPEN: &[u8] = b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\xff\xff\xff";
+    stream.write_all(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00").unwrap();
+    let (mut bytes, mut buf, mut answered) = (Vec::new(), [0; 4096], false);
+    loop {
+        match stream.read(&mut buf) {
+            Ok(read @ 1..) => bytes.extend_from_slice(&buf[..read]),
+            _ => return,
+        }
+        // Fields of a request: 1 and 5 are kind and flags of their frame.
+        let asked = bytes.windows(2).filter(|two| *two == b"\x01\x05").count();
+        if breaks && asked > 0 {
+            let _ = stream.write_all(WIDE_OPEN);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            return;
+        }
+        if asked > 0 && !std::mem::replace(&mut answered, true) {
+            stream.write_all(&[0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).unwrap();
+        }
+        if asked > 1 {
+            return;
+        }
+    }
+}
+
+fn serve_one(breaks: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer_one(stream, breaks));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_request_that_meets_the_close_of_a_kept_connection_is_sent_again() {
+    let one = |config: &mut Config| (config.connections, config.requests) = (1, Some(40));
+    let report = drive(serve_one(false), 1, one).unwrap().report;
+    assert_eq!((report.requests, report.errors.total(), report.resent), (40, 0, 39), "{report:?}");
+    let post = |config: &mut Config| {
+        config.request.method = "POST".into();
+        one(config);
+    };
+    let report = drive(serve_one(false), 1, post).unwrap().report;
+    assert_eq!((report.requests, report.errors.read, report.resent), (20, 20, 0), "{report:?}");
+}
+
+#[test]
+fn what_breaks_the_protocol_costs_a_request_and_is_named() {
+    let once = |config: &mut Config| (config.connections, config.requests) = (1, Some(10));
+    let report = drive(serve_one(true), 1, once).unwrap().report;
+    assert_eq!((report.requests, report.errors.parse), (0, 10), "{report:?}");
+    let named =
+        report.warnings.iter().any(|one| one.text.contains("the server breaks the protocol: the window"));
+    assert!(named, "{:?}", report.warnings);
+}
+
+#[test]
+fn a_server_that_pings_and_reads_no_answers_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let pings = b"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678".repeat(4_000);
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let pings = pings.clone();
+            std::thread::spawn(move || {
+                let _ = stream.write_all(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00");
+                while stream.write_all(&pings).is_ok() {}
+            });
+        }
+    });
+    let report =
+        drive(address, 1, |config| (config.connections, config.requests) = (1, Some(2))).unwrap().report;
+    let named = report.warnings.iter().any(|one| one.text.contains("it sends pings or settings faster"));
+    assert!(named && report.errors.parse == 2, "{report:?}");
+}
+
 /// Answers each request at its fields, and then says that it wants no body.
 #[test]
 fn a_request_that_is_answered_before_its_body_is_there_is_not_broken_off() {

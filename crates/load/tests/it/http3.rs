@@ -202,7 +202,7 @@ fn what_is_no_answer_and_what_breaks_the_protocol_are_errors_of_parsing() {
         assert_eq!((report.requests, report.errors.parse), (0, 40), "{answer:?}: {:?}", report.errors);
         assert_eq!(requests.load(Ordering::SeqCst), 40);
     }
-    // What breaks the protocol ends the connection, and where nothing was ever answered, the run.
+    // What breaks the protocol ends the connection, costs a request, and is named.
     type Broken<'a> = (Vec<Vec<u8>>, &'a [u8], bool);
     let breaks: [Broken<'_>; 6] = [
         (vec![vec![0, 0, 0]], ok, false),
@@ -216,13 +216,13 @@ fn what_is_no_answer_and_what_breaks_the_protocol_are_errors_of_parsing() {
         let script =
             Script { streams: streams.clone(), answer: Some(answer.to_vec()), ends, ..Script::default() };
         let (address, _) = say(identity(), script);
-        match drive(address, 1, |config| {
-            (config.requests, config.window) = (None, Duration::from_secs(2));
-        }) {
-            Err(error) => assert!(error.to_string().contains("is not HTTP/3"), "{streams:?}: {error}"),
-            // An answer may come before what breaks the protocol does.
-            Ok(outcome) => assert!(outcome.report.requests > 0, "{streams:?}: {:?}", outcome.report.errors),
-        }
+        let report = drive(address, 1, |config| {
+            (config.requests, config.window) = (None, Duration::from_millis(500));
+        });
+        let report = report.unwrap().report;
+        let named = report.warnings.iter().any(|one| one.text.contains("the server breaks the protocol: "));
+        // An answer may come before what breaks the protocol does.
+        assert!((report.errors.parse > 0 && named) || report.requests > 0, "{streams:?}: {report:?}");
     }
 }
 

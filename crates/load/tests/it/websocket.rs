@@ -120,7 +120,7 @@ fn a_server_that_closes_is_connected_to_again() {
 }
 
 #[test]
-fn who_does_not_speak_it_is_named_in_the_warnings() {
+fn who_does_not_speak_it_is_left_at_once() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -129,14 +129,9 @@ fn who_does_not_speak_it_is_named_in_the_warnings() {
             let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    let report = run(&config(address));
-    assert_eq!(report.requests, 0);
-    assert!(report.errors.parse > 0, "{report:?}");
-    let warned = report
-        .warnings
-        .iter()
-        .any(|warning| warning.text.contains("the server answers 404 where it is asked to speak WebSocket"));
-    assert!(warned, "{:?}", report.warnings);
+    let refused = load::run(&config(address), &AtomicBool::new(false), &mut |_| {});
+    let why = refused.unwrap_err().to_string();
+    assert!(why.ends_with("the server answers 404 where it is asked to speak WebSocket"), "{why}");
 }
 
 #[test]

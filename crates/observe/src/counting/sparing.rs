@@ -20,7 +20,7 @@ use syscalls::Sysno;
 use super::{ALL_CALLS, PACKETS, WAKEUPS};
 use crate::file::optional;
 use crate::parse;
-use crate::sys::bpf::{CALLS, Program, SLOTS, Slot, Table};
+use crate::sys::bpf::{CALLS, Processes, Program, SLOTS, Slot, Table};
 
 /// Where system calls begin.
 const ENTRY: &CStr = c"sys_enter";
@@ -107,15 +107,18 @@ pub(super) struct Reading {
 }
 
 impl Sparing {
-    /// Begins to count on these CPUs, without pauses, for the server that `pid` is one process of.
+    /// Begins to count on these CPUs, without pauses, for the server that `pid` is one process of; no system calls of the processes
+    /// that are there already and not `of_group`.
     ///
     /// # Errors
     /// Those of bpf(2); nearly always that it is not allowed.
-    pub(super) fn attach(cpus: &CpuSet, pid: u32) -> io::Result<Self> {
+    pub(super) fn attach(cpus: &CpuSet, pid: u32, of_group: &[u32]) -> io::Result<Self> {
         let table = Table::new(cpus)?;
-        let mut programs = vec![(table.counter(Slot::OfCall)?, ENTRY)];
+        // In a container that numbers processes anew they cannot be told apart.
+        let others = Processes::but(of_group).ok();
+        let mut programs = vec![(table.counter(Slot::OfCall, others.as_ref())?, ENTRY)];
         for (_, tracepoint, slot) in EVENTS {
-            programs.push((table.counter(Slot::Fixed(slot))?, tracepoint));
+            programs.push((table.counter(Slot::Fixed(slot), None)?, tracepoint));
         }
         let interfaces = format!("/proc/{pid}/net/dev");
         let shared = Shared { table, programs, interfaces, slices: Mutex::default() };

@@ -7,11 +7,9 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use model::units::CpuSet;
 
-use crate::file::numbered;
 use crate::sys::bpf::{BUSY_NS, Moment, Processes, SWITCHES, Table};
 
 /// Where a CPU goes from one thread to another.
@@ -22,10 +20,6 @@ const WAKING: &CStr = c"sched_wakeup";
 /// What comes with every tick of the scheduler, so that the time of a thread that nobody stops is at most that old (1 to
 /// 10 ms) when it is read.
 const TICK: &CStr = c"hrtimer_expire_entry";
-
-/// What `/proc/self/ns/pid` leads to where process ids are those that the kernel itself uses.
-/// Source: Linux, include/uapi/linux/nsfs.h, PID_NS_INIT_INO.
-const KERNELS_OWN_IDS: &str = "pid:[4026531836]";
 
 /// Times who runs on CPUs that a group has to itself.
 #[derive(Debug)]
@@ -42,12 +36,7 @@ impl Stopwatch {
     /// # Errors
     /// Those of bpf(2), nearly always that it is not allowed; `Unsupported` in a container that numbers processes anew.
     pub(super) fn start(cpus: &CpuSet, of_group: &[u32]) -> io::Result<Self> {
-        if std::fs::read_link("/proc/self/ns/pid")? != Path::new(KERNELS_OWN_IDS) {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let mut others = numbered("/proc")?;
-        others.retain(|pid| !of_group.contains(pid));
-        let others = Processes::new(&others)?;
+        let others = Processes::but(of_group)?;
         let table = Table::new(cpus)?;
         let at = |tracepoint, moment| table.stopwatch(&others, moment)?.attach(tracepoint);
         let links = [at(SWITCH, Moment::Switch)?, at(WAKING, Moment::Waking)?, at(TICK, Moment::Tick)?];

@@ -11,12 +11,14 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 use std::ptr::NonNull;
 
 use model::units::CpuSet;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use self::programs::Instruction;
+use crate::file::numbered;
 
 // Source of all constants and layouts: Linux, include/uapi/linux/bpf.h and bpf_common.h.
 const MAP_CREATE: libc::c_int = 0;
@@ -44,6 +46,9 @@ const TOLD_UNTIL: usize = 2;
 const WOKEN: usize = 3;
 /// In a table of time: how long ago the thread that a CPU went to last had been woken.
 const OWED_NS: usize = 4;
+/// What `/proc/self/ns/pid` leads to where process ids are those that the kernel itself uses.
+/// Source: Linux, include/uapi/linux/nsfs.h, PID_NS_INIT_INO.
+const KERNELS_OWN_IDS: &str = "pid:[4026531836]";
 const TABLE_BYTES: usize = CPUS * SLOTS * size_of::<u64>();
 
 /// What is counted where a tracepoint is reached.
@@ -139,12 +144,13 @@ impl Table {
         Ok(Self { map, base, cpus: cpus.clone() })
     }
 
-    /// Prepares counting at a tracepoint.
+    /// Prepares counting at a tracepoint, of all processes or of all but `others`.
     ///
     /// # Errors
     /// Those of bpf(2): `EPERM` without CAP_BPF and CAP_PERFMON.
-    pub(crate) fn counter(&self, slot: Slot) -> io::Result<Program> {
-        Program::load(&programs::counter(slot, &self.cpus, self.map.as_fd()))
+    pub(crate) fn counter(&self, slot: Slot, others: Option<&Processes>) -> io::Result<Program> {
+        let others = others.map(|others| others.0.as_fd());
+        Program::load(&programs::counter(slot, &self.cpus, self.map.as_fd(), others))
     }
 
     /// Prepares timing: wherever a tracepoint is reached, the time since the last one on that CPU is told as that of the
@@ -183,11 +189,24 @@ impl Drop for Table {
 pub(crate) struct Processes(OwnedFd);
 
 impl Processes {
+    /// Those that are there now and do not belong to a group of processes, the kernel's own among them.
+    ///
+    /// # Errors
+    /// As [`Processes::new`]; `Unsupported` in a container that numbers processes anew.
+    pub(crate) fn but(of_group: &[u32]) -> io::Result<Self> {
+        if std::fs::read_link("/proc/self/ns/pid")? != Path::new(KERNELS_OWN_IDS) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut others = numbered("/proc")?;
+        others.retain(|pid| !of_group.contains(pid));
+        Self::new(&others)
+    }
+
     /// These processes, by id.
     ///
     /// # Errors
     /// Those of bpf(2): `EPERM` without CAP_BPF.
-    pub(crate) fn new(pids: &[u32]) -> io::Result<Self> {
+    fn new(pids: &[u32]) -> io::Result<Self> {
         let entries = u32::try_from(pids.len().max(1)).map_err(io::Error::other)?;
         let map =
             bpf(MAP_CREATE, &MapAttr { kind: MAP_HASH, key_bytes: 4, value_bytes: 4, entries, flags: 0 })?;

@@ -17,7 +17,7 @@ const INDENT: usize = 3;
 /// Room at the end of a line that a word leaves which moves to the next one, in characters.
 const LONGEST_WORD: usize = NAME;
 /// Room for the words that begin the last lines, in characters.
-const LABEL: usize = 9;
+pub(crate) const LABEL: usize = 9;
 
 /// A name that leaves room for figures: its beginning and its end, where names that are made alike differ.
 pub(crate) fn short(name: &str) -> String {

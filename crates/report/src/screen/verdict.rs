@@ -2,7 +2,7 @@
 
 use analyse::{ArmFindings, Comparison, Findings, Metric};
 
-use super::layout::{SCREEN_COLUMNS, blocks, cut, from_to, rate, short, within};
+use super::layout::{SCREEN_COLUMNS, blocks, from_to, rate, short, within, wrapped};
 use crate::compare::says_something_else;
 use crate::direction::{Direction, Times, words_of_sides};
 use crate::style::Style;
@@ -27,7 +27,10 @@ pub(crate) fn deciding<'a>(findings: &'a Findings, arm: &str) -> Option<&'a Comp
     differs.or(same).or(open).or_else(|| rows().next())
 }
 
-/// One line for each arm, and for the baseline where it failed.
+/// Most lines of an arm that has no figures.
+const LINES_OF_ARM: usize = 3;
+
+/// What is said of each arm, and of the baseline where it failed.
 pub(crate) fn lines(findings: &Findings, style: Style) -> Vec<String> {
     let arms: Vec<&ArmFindings> = judged_arms(findings).collect();
     let width = arms.iter().map(|arm| short(&arm.name).chars().count()).max().unwrap_or(0) + 2;
@@ -36,9 +39,9 @@ pub(crate) fn lines(findings: &Findings, style: Style) -> Vec<String> {
     let columns = [widest(Verdict::whom_width), widest(Verdict::interval_width)];
     let line = |(arm, verdict): (&&ArmFindings, &Verdict)| {
         let name = format!("{:width$}", short(&arm.name));
-        verdict.line(&name, columns, style)
+        verdict.lines(&name, columns, style)
     };
-    arms.iter().zip(&verdicts).map(line).collect()
+    arms.iter().zip(&verdicts).flat_map(line).collect()
 }
 
 fn judged_arms(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
@@ -109,22 +112,30 @@ impl Verdict {
         }
     }
 
-    fn line(&self, name: &str, [whom_width, interval_width]: [usize; 2], style: Style) -> String {
-        let room = SCREEN_COLUMNS - name.chars().count() - self.phrase.chars().count();
-        let rest = match &self.rest {
+    fn lines(&self, name: &str, [whom_width, interval_width]: [usize; 2], style: Style) -> Vec<String> {
+        let plain = format!("{name}{}", self.phrase);
+        let room = SCREEN_COLUMNS - plain.chars().count();
+        let mut lines = match &self.rest {
             Rest::Columns { whom, interval, figures } => {
                 let width = whom_width - self.phrase.chars().count();
                 let columns = format!("{whom:width$}  {interval:interval_width$}   ");
                 let left = room.saturating_sub(columns.chars().count());
                 let fits = figures.iter().find(|words| words.chars().count() <= left);
-                format!("{columns}{}", fits.map_or("", String::as_str)).trim_end().to_owned()
+                let rest = fits.map_or("", String::as_str);
+                vec![format!("{plain}{columns}{rest}").trim_end().to_owned()]
             }
             Rest::Sentence(rest) => {
                 let fits = rest.iter().find(|words| words.chars().count() <= room).or(rest.last());
-                fits.map(|words| cut(words, room)).unwrap_or_default()
+                let words = fits.map_or("", String::as_str);
+                let gap = if words.starts_with(' ') { " " } else { "" };
+                let lines = wrapped(&format!("{plain}{gap}"), words, name.chars().count());
+                lines.into_iter().take(LINES_OF_ARM).collect()
             }
         };
-        format!("{name}{}{rest}", style.paint(self.direction, &self.phrase))
+        if let Some(rest) = lines[0].strip_prefix(&plain) {
+            lines[0] = format!("{name}{}{rest}", style.paint(self.direction, &self.phrase));
+        }
+        lines
     }
 }
 
@@ -170,10 +181,10 @@ fn in_percent(row: &Comparison) -> String {
     }
 }
 
-/// Why an arm failed, with the end of its log where there is room.
+/// Why an arm failed, with the end of its log.
 fn failed(arm: &ArmFindings, error: &str) -> Vec<String> {
-    let log = arm.log.last().map(|line| format!(": {error}; its log ends: {}", line.trim()));
-    log.into_iter().chain([format!(": {error}")]).collect()
+    let log = arm.log.last().map_or_else(String::new, |line| format!("; its log ends: {}", line.trim()));
+    vec![format!(": {error}{log}")]
 }
 
 /// How far apart the arms can be, and what would decide; in many words and in fewer.

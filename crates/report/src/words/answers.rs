@@ -42,10 +42,6 @@ fn difference(one: &Difference, baseline: &str, other: &str) -> String {
             status_name(*b),
             status_name(*a)
         ),
-        Difference::Closes { baseline: first } => {
-            let (closes, keeps) = owner(first);
-            format!("'{closes}' closes the connection after its answer and '{keeps}' keeps it open")
-        }
         Difference::Field { name, baseline: first } => {
             let (has, lacks) = owner(first);
             format!("'{has}' sends a field {name} and '{lacks}' does not")

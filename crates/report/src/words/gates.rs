@@ -5,6 +5,13 @@ use model::units::{format_ns, percent};
 
 use super::{answers, joined};
 
+/// So many requests failed in this way.
+fn failures((kind, count): &(&str, u64)) -> String {
+    let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let what = if *kind == "status" { "another status" } else { kind };
+    format!("{what} {times}")
+}
+
 /// The sentences of a gate; a gate without data for them keeps those it has.
 pub(super) fn text(gate: &Gate) -> String {
     gate.says.as_ref().map_or_else(|| gate.text.clone(), |says| sentence(gate, says))
@@ -21,7 +28,7 @@ fn sentence(gate: &Gate, says: &GateSays) -> String {
         GateSays::Errors(kinds) => format!(
             "'{arm}' failed {} of its requests ({}): look at its log",
             percent(value),
-            joined(kinds, |(name, count)| format!("{name} {count}"), ", ")
+            joined(kinds, failures, ", ")
         ),
         GateSays::FewErrors => format!("at most {} of requests failed", percent(value)),
         GateSays::GeneratorLimits { server, generator } => format!(

@@ -118,10 +118,11 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["user", OWN_CODE, BUILT_IN] => OWN_CODE.to_owned(),
         ["user", OWN_CODE, package] => format!("{OWN_CODE} of {package}"),
         ["user", work] => work.to_owned(),
-        ["user", work, function] if work.ends_with(AND_BELOW) => {
+        ["user", work, function, ref mostly @ ..] if work.ends_with(AND_BELOW) => {
             let package = work.trim_end_matches(AND_BELOW).trim_end();
             let of = if function.contains(package) { String::new() } else { format!(" ({package})") };
-            format!("{function}{of} {AND_BELOW}")
+            let mostly: String = mostly.iter().map(|mostly| format!(", {mostly}")).collect();
+            format!("{function}{of} {AND_BELOW}{mostly}")
         }
         ["user", work, analyse::SMALL_ONES] => format!("{work} in small parts"),
         ["user", work, package] => format!("{work} in {package}"),

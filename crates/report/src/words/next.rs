@@ -25,13 +25,15 @@ fn reason(reason: &NextReason) -> String {
         NextReason::MoreBlocks { blocks, minutes } => {
             format!("--blocks {blocks} would decide at this spread, in about {minutes} min")
         }
+        NextReason::ToItsEnd => "run it to its end: there is no interval yet".to_owned(),
+        NextReason::TooFewBlocks { blocks } => format!("an interval takes at least {blocks} blocks"),
         NextReason::More { slices, blocks } => {
             let what =
                 if *slices { "more slices in a block (--cycles)" } else { "longer windows (--window)" };
             format!("a quieter machine or {what}: at this spread it would take {blocks} blocks")
         }
         NextReason::Gate(gate) => {
-            format!("mend gate '{}' and measure again ({})", gate.id, gates::text(gate))
+            format!("mend what check '{}' found, and measure again: {}", gate.id, gates::text(gate))
         }
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"

@@ -179,7 +179,10 @@ fn difference(ns: f64, error_ns: f64) -> String {
 
 fn leaf(leaf: &LeafSeen) -> String {
     match leaf {
-        LeafSeen::Under { function, package } => format!("{function} ({package}) and what it calls"),
+        LeafSeen::Under { function, package, mostly } => {
+            let mostly = mostly.as_ref().map_or_else(String::new, |package| format!(", mostly {package}"));
+            format!("{function} ({package}) and what it calls{mostly}")
+        }
         LeafSeen::Package { work, package, functions, via } => {
             let most =
                 if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };

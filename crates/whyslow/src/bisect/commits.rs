@@ -29,12 +29,7 @@ impl Commits {
         };
         let folder = std::env::current_dir().context("cannot tell the current folder")?;
         let repository = Repository::find(&folder)?;
-        let complete = |error: anyhow::Error| match is_shallow(&repository) {
-            true => error.context(SHALLOW),
-            false => error,
-        };
-        let [good, bad] = [good, bad].map(|name| repository.commit(name).map_err(|e| complete(e.into())));
-        let [good, bad] = [good?, bad?];
+        let [good, bad] = [repository.commit(good)?, repository.commit(bad)?];
         let range = format!("{good}..{bad}");
         let behind = repository.git(&["rev-list", "--first-parent", "--reverse", &range])?;
         let behind: Vec<String> = behind.lines().map(str::to_owned).collect();
@@ -43,7 +38,7 @@ impl Commits {
             "there is no commit behind {good} up to {bad}: write the earlier one first"
         );
         let is_ancestor = repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok();
-        ensure!(is_ancestor || !is_shallow(&repository), SHALLOW);
+        ensure!(is_ancestor || !repository.is_shallow(), SHALLOW);
         ensure!(
             is_ancestor,
             "{good} is not an ancestor of {bad}: choose a first commit that the second one is built on"
@@ -81,9 +76,4 @@ impl Commits {
             parent,
         })
     }
-}
-
-/// Whether the history of a clone ends before it began, as after `git clone --depth`.
-fn is_shallow(repository: &Repository) -> bool {
-    repository.git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|output| output == "true")
 }

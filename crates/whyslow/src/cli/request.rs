@@ -20,6 +20,10 @@ use crate::grpc;
 const STREAM_TIMEOUT: Span = Span::from_secs(3600);
 /// Heading of what is sent.
 const ASKING: &str = "What is sent";
+/// Help on `--data`. Clap takes `{n}` for the end of a line, but not where an escape sequence stands in it, which resets a style that
+/// is not set.
+const DATA: &str = "CSV file with a header line, whose rows fill in {COLUMN} in requests; {uuid}, {random 1 100} and \
+                    {\x1b[0mn}, the number of the request, need no file";
 /// Heading of how the server is reached.
 const REACHING: &str = "Reaching the server";
 
@@ -57,9 +61,7 @@ pub(crate) struct RequestArgs {
     /// number instead, the load ends after exactly that many requests. You may give both
     #[arg(long, visible_alias = "urls", value_name = "FILE|N", help_heading = ASKING)]
     pub(crate) requests: Vec<CountOrFile>,
-    /// CSV file with a header line, whose rows fill in {COLUMN} in requests; {uuid}, {random 1 100} and {n}, the number of the request,
-    /// need no file
-    #[arg(long, value_name = "FILE", help_heading = ASKING)]
+    #[arg(long, value_name = "FILE", help = DATA, help_heading = ASKING)]
     pub(crate) data: Option<PathBuf>,
     /// Lua script with wrk's API, which can make requests, delay them, handle answers and print a report
     #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use analyse::{FailIf, FailIfOutcome, Findings, Verdict};
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use model::plan::Plan;
 use model::record::{RecordError, Run, can_write, write_atomically};
 use report::Worded;
@@ -28,16 +28,22 @@ impl<'a> Judged<'a> {
         Ok(Self { args, conditions })
     }
 
-    /// The findings on `run` with what came of the conditions; the files are written then.
-    pub(crate) fn findings(&self, run: &Run) -> anyhow::Result<Worded<Findings>> {
-        let findings = report::worded(analyse::analyse(run).judged(run, &self.conditions));
+    /// The findings on `run` with what came of the conditions.
+    pub(crate) fn findings(&self, run: &Run) -> Worded<Findings> {
+        report::worded(analyse::analyse(run).judged(run, &self.conditions))
+    }
+
+    /// Writes the files: once the findings are printed, which nothing is to take away.
+    pub(crate) fn keep(&self, findings: &Worded<Findings>) -> anyhow::Result<()> {
         if let Some(file) = &self.args.comment {
-            write_atomically(file, report::findings_comment(&findings).as_bytes())?;
+            write_atomically(file, report::findings_comment(findings).as_bytes())
+                .context("--comment is not written")?;
         }
         if let Some(file) = &self.args.junit {
-            write_atomically(file, report::findings_junit(&findings).as_bytes())?;
+            write_atomically(file, report::findings_junit(findings).as_bytes())
+                .context("--junit is not written")?;
         }
-        Ok(findings)
+        Ok(())
     }
 }
 
@@ -54,11 +60,12 @@ fn writable(flag: &str, file: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Says what came of each condition that does not simply not hold.
+/// Says what came of each condition.
 pub(crate) fn say(findings: &Findings) {
-    for one in findings.fail_if.iter().filter(|one| one.outcome != FailIfOutcome::DoesNotHold) {
+    for one in &findings.fail_if {
         let came = match one.outcome {
             FailIfOutcome::Holds => "holds",
+            FailIfOutcome::DoesNotHold => "does not hold",
             FailIfOutcome::Undecided => "is not decided",
             _ => "cannot be judged",
         };

@@ -378,7 +378,11 @@ impl Line {
         let log = arrival::log_file(NEXT.fetch_add(1, Ordering::Relaxed));
         let spec = Spec { argv: arrival::ssh(machine, script)?, log: log.clone(), ..Spec::default() };
         let interrupt = Interrupt::listen()?;
-        let (process, stream) = Launcher::this_program().start_talking(&spec)?;
+        let started = Launcher::this_program().start_talking(&spec).inspect_err(|_| {
+            // Nothing was started that could have said anything.
+            let _ = std::fs::remove_file(&log);
+        });
+        let (process, stream) = started?;
         let say = stream.try_clone().context("cannot share a socket")?;
         Ok(Self {
             machine: machine.clone(),

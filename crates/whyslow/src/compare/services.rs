@@ -230,7 +230,7 @@ impl Starting<'_> {
                     format!("service '{}' {exit} before it was ready{}", self.service.name, tail(process));
                 return Err(Early::Broken(anyhow!(what)));
             }
-            if self.around.interrupt.load(Ordering::Relaxed) {
+            if self.around.interrupt.load(Ordering::Relaxed) || process.is_unwanted() {
                 return Err(Early::Interrupted);
             }
             if self.is_ready(port) {

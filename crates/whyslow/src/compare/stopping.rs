@@ -56,12 +56,17 @@ impl Watched {
         self.stops().is_some_and(|stops| stops.share() >= LEAST_SHARE)
     }
 
-    /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last.
+    /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last, or to the end of
+    /// the last.
     pub(super) fn stops(&self) -> Option<Stops> {
         let count = self.long().count() as u64;
         let (first, last) = (self.long().next()?, self.long().last()?);
-        let watched_ns = if count > 1 { (last[0] - first[0]) * count / (count - 1) } else { self.watched_ns };
-        Some(Stops { count, stopped_ns: self.long().map(|[begin, end]| end - begin).sum(), watched_ns })
+        let stopped_ns: u64 = self.long().map(|[begin, end]| end - begin).sum();
+        let watched_ns = match count {
+            1 => self.watched_ns,
+            _ => ((last[0] - first[0]) * count / (count - 1)).max(last[1] - first[0]),
+        };
+        Some(Stops { count, stopped_ns, watched_ns })
     }
 
     fn long(&self) -> impl Iterator<Item = [u64; 2]> {
@@ -107,6 +112,12 @@ mod tests {
         assert_eq!(stops, Stops { count: 3, stopped_ns: 90 * MS, watched_ns: 750 * MS });
         assert_eq!(watched([], 1000).stops(), None);
         assert_eq!(turn(stops), Span(Duration::from_micros(487_500)));
+    }
+
+    #[test]
+    fn stops_are_no_longer_than_the_time_in_which_they_were_seen() {
+        let nearly_all = watched([[0, 250], [260, 710]], 750).stops();
+        assert_eq!(nearly_all, Some(Stops { count: 2, stopped_ns: 700 * MS, watched_ns: 710 * MS }));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Context;
-use launch::{Check, Launcher, Spec, free_port};
+use anyhow::{Context, anyhow};
+use launch::{BuildStep, Check, LaunchError, Launcher, Spec, free_port};
 use model::plan::{Arm, Placement, Plan, Workload};
 use model::record::{RequestAnswers, status_name};
 use serde::Serialize;
@@ -17,11 +17,14 @@ use super::server::placeholders;
 use super::services::InTurn;
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
+use crate::interrupt::Interrupt;
 
 /// A status from which on an answer is an error.
 const FIRST_ERROR: u16 = 400;
 /// What stands for a run in the name of a container.
 const VERIFYING: &str = "verify";
+/// Lines of a log that are shown of a failure.
+const LOG_LINES: usize = 5;
 /// Longest wait for the first right answer.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
@@ -40,10 +43,16 @@ pub(crate) fn verify(
     limit: Duration,
     format: Format,
 ) -> Outcome {
+    let interrupt = Interrupt::listen()?;
+    let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let mut seen = Vec::new();
     let mut beside = InTurn::new();
     for (arm, workload) in arms {
-        let verified = Verified::for_arm(&arm, &workload, placement, (limit, &mut beside));
+        let with = With { launcher: &launcher, limit, beside: &mut beside };
+        let verified = Verified::for_arm(&arm, &workload, placement, with);
+        if interrupt.is_set() {
+            return Err(anyhow!("interrupted while '{}' was checked", arm.name).into());
+        }
         match format {
             Format::Json => {}
             Format::Text => crate::print(&verified.lines())?,
@@ -66,6 +75,8 @@ struct Verified {
     ok: bool,
     /// Why it could not be asked.
     error: Option<String>,
+    /// The last lines of its log then.
+    log: Vec<String>,
     checks: Vec<Row>,
 }
 
@@ -80,9 +91,12 @@ struct Row {
 
 impl Verified {
     fn for_arm(arm: &Arm, workload: &Workload, placement: &Placement, with: With<'_>) -> Self {
-        let (checks, error) = match checks_within(arm, workload, placement, with) {
-            Ok(checks) => (checks, None),
-            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+        let (checks, error, log) = match checks_within(arm, workload, placement, with) {
+            Ok(checks) => (checks, None, Vec::new()),
+            Err(error) => {
+                let log = error.downcast_ref::<LaunchError>().map(|error| error.failure().log);
+                (Vec::new(), Some(format!("{error:#}")), log.unwrap_or_default())
+            }
         };
         // A target of ours does all that the others do; somebody's own command has to give the answer.
         let optional = |name: &str| !arm.source.is_ours() && name != "answer";
@@ -94,11 +108,12 @@ impl Verified {
         };
         let checks: Vec<Row> = checks.into_iter().map(row).collect();
         let ok = error.is_none() && checks.iter().all(|check| check.ok || check.optional);
-        Self { arm: arm.name.clone(), ok, error, checks }
+        Self { arm: arm.name.clone(), ok, error, log, checks }
     }
 
     fn lines(&self) -> String {
-        let failed = self.error.iter().map(|error| format!("FAILED {}: {error}\n", self.arm));
+        let failed =
+            self.error.iter().map(|error| format!("FAILED {}: {error}{}\n", self.arm, log_end(&self.log)));
         let checks = self.checks.iter().map(|check| {
             let word = match (check.ok, check.optional) {
                 (true, _) => "ok    ",
@@ -111,8 +126,22 @@ impl Verified {
     }
 }
 
-/// How long may pass until the first right answer, and what runs beside.
-type With<'w> = (Duration, &'w mut InTurn);
+/// The last of these lines of a log, below what is said of it; nothing where there are none.
+pub(crate) fn log_end(log: &[String]) -> String {
+    let last = &log[log.len().saturating_sub(LOG_LINES)..];
+    let lines: String =
+        last.iter().map(|line| format!("\n    {}", line.replace(char::is_control, ""))).collect();
+    if lines.is_empty() { lines } else { format!("; its log ends:{lines}") }
+}
+
+/// What an arm is started with.
+struct With<'w> {
+    launcher: &'w Launcher,
+    /// How long may pass until the first right answer.
+    limit: Duration,
+    /// What runs beside.
+    beside: &'w mut InTurn,
+}
 
 /// Starts `arm` and makes every check.
 pub(crate) fn checks_of(
@@ -121,7 +150,8 @@ pub(crate) fn checks_of(
     placement: &Placement,
     beside: &mut InTurn,
 ) -> anyhow::Result<Vec<launch::Check>> {
-    checks_within(arm, workload, placement, (READY_LIMIT, beside))
+    let launcher = &Launcher::this_program();
+    checks_within(arm, workload, placement, With { launcher, limit: READY_LIMIT, beside })
 }
 
 fn checks_within(
@@ -142,7 +172,7 @@ fn checks(
     arm: &Arm,
     workload: &Workload,
     placement: &Placement,
-    (limit, beside): With<'_>,
+    With { launcher, limit, beside }: With<'_>,
     log: &Path,
 ) -> anyhow::Result<Vec<launch::Check>> {
     if let Some(running) = arm.source.running() {
@@ -150,16 +180,20 @@ fn checks(
         place.meet()?;
         return Ok(every(&place));
     }
-    let launcher = Launcher::this_program();
-    launcher.build(arm, &placeholders(arm, placement, 0), log, &mut |_| {}).context("it does not build")?;
+    let mut say = |step: &BuildStep| {
+        if step.step == 1 {
+            crate::say(&format!("building {}", arm.name));
+        }
+    };
+    launcher.build(arm, &placeholders(arm, placement, 0), log, &mut say).context("it does not build")?;
     // Any port will do: nothing is measured.
     let port = free_port(u64::from(std::process::id()))?;
-    let services = beside.places(arm, &launcher, placement, limit)?;
+    let services = beside.places(arm, launcher, placement, limit)?;
     let address = on_loopback(port);
     let place = Place { workload, arm, placement, address, services };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), log) };
-    let mut process = contained::start(&launcher, arm, spec, VERIFYING, limit)?.process;
-    let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log, limit });
+    let mut process = contained::start(launcher, arm, spec, VERIFYING, limit)?.process;
+    let ready = place.wait_ready(&mut process, &Starting { launcher, log, limit });
     let checks = ready.map(|_| every(&place));
     let _ = process.stop();
     checks.map_err(|error| contained::explained(arm, error)).context("it is not ready")

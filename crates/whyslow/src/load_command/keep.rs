@@ -8,6 +8,14 @@ use load::{Event, Latencies, Outcome as Measured, export, latencies};
 
 use crate::cli::{FigureArgs, LoadArgs};
 
+/// Whether the files that were asked for can be written, before anything is sent.
+pub(super) fn check(args: &LoadArgs) -> anyhow::Result<()> {
+    let figures = &args.figures;
+    let otlp = figures.otlp.as_ref().filter(|_| !figures.sends_otlp());
+    let files = [&args.hlog, &figures.hgrm, &figures.csv, &figures.prometheus].map(Option::as_ref);
+    files.into_iter().chain([otlp]).flatten().try_for_each(|file| Ok(model::record::can_write(file)?))
+}
+
 /// Writes everything that was asked for; a file is whole or absent.
 pub(super) fn keep(args: &LoadArgs, seconds: &Seconds, measured: &Measured) -> anyhow::Result<()> {
     write(args.hlog.as_ref(), || load::hlog(measured, &seconds.lines))?;

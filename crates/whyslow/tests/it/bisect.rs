@@ -77,11 +77,19 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
     let interrupted = Printed::from_output(begun.wait_with_output().unwrap());
     assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
+    assert!(
+        interrupted.err.ends_with("error: interrupted: the same command goes on from here\n"),
+        "{interrupted:?}"
+    );
     let ends = known()["ends"].clone();
 
     let printed = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!(printed.code, Some(0), "{printed:?}");
     assert!(!printed.err.contains("ends: "), "the ends are not compared again: {}", printed.err);
+    let broken =
+        printed.err.split_once("'after' failed: the build command 'sh -c cp fault ").expect(&printed.err).1;
+    assert!(broken.contains("; its log ends:\n    cp: "), "{broken}");
+    assert!(!printed.err.contains("this search ended before"), "{}", printed.err);
     let json = printed.json();
     assert_schema("bisect", &json);
     let hash: String = repository.git(&["rev-parse", "main~3"]);
@@ -105,6 +113,7 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     // What is known is not measured again; a search for something else does not take it for its own.
     let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &printed.out), "{again:?}");
+    assert!(again.err.contains("this search ended before: its result is read from "), "{again:?}");
     let page = Printed::from_output(command_in("md", &repository, "good..main").output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
@@ -166,6 +175,13 @@ fn a_shallow_clone_is_told_to_fetch_its_history() {
     clone.git(&["fetch", "--quiet", "--depth", "1", "origin", "good:good"]);
     let printed = listed("good..main");
     assert!(printed.code == Some(2) && printed.err.contains(message), "{printed:?}");
+    // The same of an arm of a comparison.
+    for name in ["HEAD~5", "origin/side"] {
+        let arm = format!("base=git:{name}");
+        let printed = clone.whyslow(&["compare", &arm, "head=git:HEAD", "--run", "./s {port}", "--list"]);
+        let want = format!("{message} and has no revision '{name}': run `git fetch --unshallow --tags`");
+        assert!(printed.code == Some(2) && printed.err.contains(&want), "{printed:?}");
+    }
     // Two ends of which all is there need no more.
     let printed = listed("main~1..main");
     assert!(printed.code == Some(0) && printed.out.starts_with("1 commits"), "{printed:?}");

@@ -2,13 +2,17 @@
 
 use model::record::{FailureKind, RunDir};
 
-use crate::support::{SHORT, arm, assert_schema, fresh_folder, whyslow_in};
+use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// An arm's fault, the kind of failure, and what is said of it.
 const FAULTS: [(&str, FailureKind, &str); 6] = [
     ("exit", FailureKind::Exited, "before it was ready"),
     ("silent", FailureKind::NotReady, "it listens on no TCP port"),
-    ("elsewhere", FailureKind::NotReady, "it listens on 127.0.0.1:"),
+    (
+        "elsewhere",
+        FailureKind::NotReady,
+        ": write {port} where its command names the port, or have it read PORT",
+    ),
     ("status", FailureKind::WrongAnswer, "status 500 instead of 200"),
     ("crash", FailureKind::Crashed, "under load"),
     ("once", FailureKind::Crashed, "it exited with code 3 under load"),
@@ -90,6 +94,21 @@ fn with_one_arm_left_nothing_more_is_run_and_what_it_answered_is_kept() {
     let json = whyslow_in(&folder, &["analyse", "run", "--format", "json"]).json();
     let arms = json["arms"].as_array().unwrap();
     assert_eq!((&arms[0]["ok"], &arms[1]["ok"]), (&false.into(), &true.into()), "{arms:?}");
+}
+
+#[test]
+fn a_comment_that_cannot_be_written_any_more_takes_no_result_away() {
+    let folder = fresh_folder();
+    std::fs::create_dir(folder.join("gone")).unwrap();
+    let main = format!("main=sh -c 'rm -rf gone; exec {FIXTURE} {{port}} none'");
+    let pr = arm("pr", "none");
+    let head = ["compare", &main, &pr, "--equal-rates", "none", "--no-why", "--format", "json"];
+    let judged = ["--comment", "gone/comment.md", "--fail-if", "pr slower"];
+    let said = whyslow_in(&folder, &[&head[..], &judged, &SHORT].concat());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_schema("compare", &said.json());
+    assert!(said.err.contains("--fail-if 'pr slower' does not hold: "), "{said:?}");
+    assert!(said.err.contains("error: --comment is not written: cannot write gone/comment.md"), "{said:?}");
 }
 
 #[test]

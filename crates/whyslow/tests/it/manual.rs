@@ -27,6 +27,16 @@ fn the_help_of_every_command_has_an_example() {
     }
 }
 
+/// Clap takes `{n}` for the end of a line.
+#[test]
+fn the_number_of_a_request_is_shown_as_it_is_typed() {
+    for args in [&["load", "-h"][..], &["load", "--help"], &["man", "load"]] {
+        let words = whyslow(args).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let want = "{uuid}, {random 1 100} and {n}, the number of the request, need no file";
+        assert!(words.contains(want), "{args:?}: {words}");
+    }
+}
+
 #[test]
 fn every_command_has_a_man_page_and_every_shell_a_completion() {
     let all = commands(&[]);

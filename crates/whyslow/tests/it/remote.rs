@@ -2,7 +2,9 @@
 //! what goes wrong on the way.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -218,6 +220,42 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
     }
 }
 
+#[test]
+fn a_program_that_is_there_in_part_is_copied_again() {
+    let folder = fresh_folder().canonicalize().unwrap();
+    let agents = folder.join("whyslow/agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    let (sha256, bytes) = launch::sha256_file(Path::new(WHYSLOW)).unwrap();
+    let program = agents.join(sha256);
+    std::fs::write(&program, &std::fs::read(WHYSLOW).unwrap()[..1000]).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    // The other machine is this one.
+    let here = format!(
+        "for script; do :; done; unset SSH_CONNECTION; export XDG_CACHE_HOME='{}'; exec sh -c \"$script\"",
+        folder.display()
+    );
+    for (time, is_copied) in [("first", true), ("second", false)] {
+        let printed = with_ssh(&here, &["threads", "futures", "--on", "ssh://me@big"]);
+        assert!(printed.err.contains("give it with --server-address"), "{time}: {printed:?}");
+        assert_eq!(printed.err.contains("copying whyslow to ssh://me@big"), is_copied, "{time}: {printed:?}");
+        assert_eq!(std::fs::metadata(&program).unwrap().len(), bytes, "{time}");
+    }
+}
+
+#[test]
+fn an_ssh_that_is_not_there_leaves_no_log() {
+    let folder = fresh_folder();
+    let mut command = Command::new(WHYSLOW);
+    command.args(["compare", "threads", "futures", "--on", "ssh://me@big"]);
+    command.env("WHYSLOW_SSH", "no-such-ssh").env("TMPDIR", &folder).current_dir(&folder);
+    let printed = run(command);
+    assert!(
+        printed.code == Some(1) && printed.err.contains("there is no program 'no-such-ssh'"),
+        "{printed:?}"
+    );
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something is left in {}", folder.display());
+}
+
 /// Two servers on another machine, with more flags.
 fn with<'a>(flags: &[&'a str]) -> Vec<&'a str> {
     [&["threads", "futures", "--on", "ssh://me@big"][..], flags].concat()
@@ -255,6 +293,12 @@ fn an_agent_removes_what_a_killed_one_has_left_and_nothing_else() {
     for name in ["run-1", "run-2", "other"] {
         std::fs::create_dir_all(folder.join(name).join("logs")).unwrap();
     }
+    let sum = "0123456789abcdef".repeat(4);
+    let copies = [format!("{sum}.1"), format!("{sum}.2"), format!("{sum}.sh")].map(|name| folder.join(name));
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    for (copy, written) in copies.iter().zip([old, SystemTime::now(), old]) {
+        std::fs::File::create(copy).unwrap().set_modified(written).unwrap();
+    }
     // As an agent that is at work.
     let held = std::fs::File::open(folder.join("run-2")).unwrap();
     held.lock().unwrap();
@@ -264,4 +308,5 @@ fn an_agent_removes_what_a_killed_one_has_left_and_nothing_else() {
     assert!(printed.out.contains("hello"), "{printed:?}");
     let there = ["run-1", "run-2", "other"].map(|name| folder.join(name).exists());
     assert_eq!(there, [false, true, true]);
+    assert_eq!(copies.map(|copy| copy.exists()), [false, true, true], "one is being written");
 }

@@ -112,6 +112,19 @@ fn of_a_run_that_cannot_be_read_there_is_what_can_be_made_out() {
 }
 
 #[test]
+fn a_page_that_is_there_is_kept_where_there_is_nothing_to_show() {
+    let folder = fresh_folder();
+    fs::write(folder.join("page.html"), "kept").unwrap();
+    let printed = whyslow_in(&folder, &["report", "no-such-run", "-o", "page.html"]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
+    assert!(
+        printed.err.starts_with("error: no run could be read, so that page.html is not written: "),
+        "{printed:?}"
+    );
+    assert_eq!(fs::read_to_string(folder.join("page.html")).unwrap(), "kept");
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_an_error() {
     let run = kept_run();
     let printed = whyslow_in(&run, &["report", ".", "-o", "no/such/folder/page.html"]);

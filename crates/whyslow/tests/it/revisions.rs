@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use model::record::RunDir;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{FIXTURE, Printed, SHORT, WHYSLOW, assert_schema, fresh_folder};
+use crate::support::{FIXTURE, Printed, SHORT, WHYSLOW, assert_schema, fresh_folder, within};
+
+/// Until a crowded machine has begun a build.
+const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
 /// A repository whose files say how its server answers, and a cache beside it.
 pub(crate) struct Repository {
@@ -191,6 +196,41 @@ fn a_build_that_fails_says_its_last_lines_and_the_others_go_on() {
     }
     let two = repository.compare("two", &["main=git:good", "pr=git:HEAD", "--build", build]);
     assert_eq!(two.code, Some(1), "{two:?}");
+    let verify = ["compare", "main=git:good", "pr=git:HEAD", "--run", &run(), "--build", build, "--verify"];
+    let printed = repository.whyslow(&verify);
+    assert_eq!(
+        (printed.code, printed.err.as_str()),
+        (Some(1), "building pr\n"),
+        "main was built before: {printed:?}"
+    );
+    let end = "exited with code 3; its log ends:\n    compiling\n    no such type\n";
+    assert!(
+        printed.out.contains("FAILED pr: it does not build: ") && printed.out.ends_with(end),
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn a_build_to_be_verified_that_is_stopped_leaves_no_log() {
+    let repository = Repository::new();
+    let temporary = fresh_folder();
+    let begun = temporary.with_extension("begun");
+    let build = format!("touch {} && exec sleep 60", begun.display());
+    let mut command = Command::new(WHYSLOW);
+    command.args(["compare", "main=git:main", "pr=git:.", "--run", &run(), "--build", &build, "--verify"]);
+    command.current_dir(&repository.folder).env("WHYSLOW_CACHE", &repository.cache).env("TMPDIR", &temporary);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(within(BUILD_LIMIT, || begun.exists() || child.try_wait().unwrap().is_some()));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    let said = "building main\nerror: interrupted while 'main' was checked\n";
+    assert!(printed.code == Some(1) && printed.err.ends_with(said), "{printed:?}");
+    assert_eq!(
+        std::fs::read_dir(&temporary).unwrap().count(),
+        0,
+        "something is left in {}",
+        temporary.display()
+    );
 }
 
 #[test]
@@ -238,6 +278,16 @@ fn what_cannot_be_had_is_refused_before_anything_is_started() {
     let printed = Printed::from_output(outside.output().unwrap());
     assert_eq!(printed.code, Some(2), "{printed:?}");
     assert!(printed.err.contains("/ is in no git repository"), "{printed:?}");
+    let mut foreign = Command::new(WHYSLOW);
+    foreign
+        .args(with_run("pr=git:."))
+        .current_dir(&repository.folder)
+        .env("WHYSLOW_CACHE", &repository.cache);
+    // As where the repository is another user's. Source: git's setup.c, ensure_valid_ownership.
+    let printed = Printed::from_output(foreign.env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1").output().unwrap());
+    let want =
+        "which belongs to another user: if you trust it, run `git config --global --add safe.directory ";
+    assert!(printed.code == Some(2) && printed.err.contains(want), "{printed:?}");
 }
 
 /// The repository with the example of the documentation in it.
@@ -273,6 +323,25 @@ fn the_example_made_slower_by_a_commit_is_said_to_be_slower() {
     assert_eq!(json["arms"][1]["revision"]["changed"], false, "the work tree is what was committed");
     let workload = json["workload"].as_str().unwrap();
     assert!(workload.starts_with("GET /mean "), "{workload}");
+}
+
+#[test]
+fn conditions_of_the_file_are_for_the_arms_that_they_name() {
+    let repository = example();
+    let refused = "fail_if in whyslow.toml does not fit this comparison, and --fail-if would replace it: --fail-if 'pr slower' names no arm";
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["compare", "main=git:main", "pr=git:."], 0, ""),
+        (&["compare", "base=git:main", "head=git:."], 2, refused),
+        (&["compare", "base=git:main", "head=git:.", "--fail-if", "head slower"], 0, ""),
+        (&["ladder", "git:main~1", "--steps", "main"], 0, ""),
+        (&["bisect", "main~1..main"], 0, ""),
+    ];
+    for (args, code, want) in cases {
+        let printed = repository.whyslow(&[args, &["--list"]].concat());
+        assert!(printed.code == Some(code) && printed.err.contains(want), "{args:?}: {printed:?}");
+    }
+    let typed = repository.whyslow(&["bisect", "main~1..main", "--fail-if", "after slower"]);
+    assert!(typed.code == Some(2) && typed.err.contains("has no use for --fail-if"), "{typed:?}");
 }
 
 #[test]

@@ -23,9 +23,10 @@ pub struct Entry<'e> {
     pub target: &'e str,
     /// What the client speaks, such as `HTTP/1.1`.
     pub version: &'e str,
-    /// The status of the answer; that which the server makes of an error of the handler.
+    /// The status of the answer, also where the client did not take all of it; where the handler began none, that which the
+    /// server makes of its error.
     pub status: u16,
-    /// Length of the answer's body in bytes; 0 after an error.
+    /// Length of the answer's body in bytes, as far as the handler wrote it; 0 where it began none.
     pub body_bytes: u64,
     /// From the head of the request to the end of the handler.
     pub took: Duration,
@@ -50,7 +51,9 @@ where
         let outcome = handler(request, response);
         let (status, body_bytes) = match &outcome {
             Ok(done) => (done.status(), done.body_bytes()),
-            Err(error) => (StatusError::status_of(error).unwrap_or(500), 0),
+            Err(error) => {
+                request.answered().unwrap_or_else(|| (StatusError::status_of(error).unwrap_or(500), 0))
+            }
         };
         tell(&Entry {
             peer,

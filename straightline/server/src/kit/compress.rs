@@ -37,27 +37,33 @@ impl Coding {
 
 /// The best coding that a client takes, by the value of its `Accept-Encoding`.
 ///
-/// Source: RFC 9110, section 12.5.3; among equals Brotli before gzip.
+/// Source: RFC 9110, section 12.5.3; among equals Brotli before gzip, and gzip before nothing.
 pub fn preferred(accept_encoding: Option<&str>) -> Coding {
     let field = accept_encoding.unwrap_or_default();
-    let weight = |name: &str| {
+    let weight = |names: &[&str]| {
         let of = |wanted: &str| {
             field.split(',').find_map(|item| {
                 let mut parts = item.split(';').map(str::trim);
                 parts.next().filter(|coding| coding.eq_ignore_ascii_case(wanted))?;
-                Some(parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0_f32))
+                Some(parts.find_map(weight_of).unwrap_or(1.0_f32))
             })
         };
-        of(name).or_else(|| of("*")).unwrap_or(0.0)
+        names.iter().find_map(|name| of(name)).or_else(|| of("*")).unwrap_or(0.0)
     };
-    let (brotli, gzip) = (weight("br"), weight("gzip").max(weight("x-gzip")));
-    if brotli > 0.0 && brotli >= gzip {
+    let (brotli, gzip, identity) = (weight(&["br"]), weight(&["gzip", "x-gzip"]), weight(&["identity"]));
+    if brotli > 0.0 && brotli >= gzip.max(identity) {
         Coding::Brotli
-    } else if gzip > 0.0 {
+    } else if gzip > 0.0 && gzip >= identity {
         Coding::Gzip
     } else {
         Coding::Identity
     }
+}
+
+/// The number of `q=0.5`.
+fn weight_of(parameter: &str) -> Option<f32> {
+    let (name, value) = parameter.split_once('=')?;
+    if name.eq_ignore_ascii_case("q") { value.parse().ok() } else { None }
 }
 
 /// The body of an answer, compressed as it is written. [`flush`](Write::flush) sends what there is, at some cost in
@@ -210,6 +216,14 @@ mod tests {
             (Some("*"), Coding::Brotli),
             (Some("brotli, gzipped"), Coding::Identity),
             (Some("identity"), Coding::Identity),
+            (Some("identity;q=1, gzip;q=0.1"), Coding::Identity),
+            (Some("identity;q=0.5, gzip;q=0.5"), Coding::Gzip),
+            (Some("identity;q=0.5, gzip;q=0.1, br;q=0.6"), Coding::Brotli),
+            (Some("gzip;q=0.1"), Coding::Gzip),
+            (Some("x-gzip"), Coding::Gzip),
+            (Some("br;q=0, gzip;q=0, *"), Coding::Identity),
+            (Some("br;Q=0"), Coding::Identity),
+            (Some("br;Q=0.2, gzip;q=0.3"), Coding::Gzip),
         ] {
             assert_eq!(preferred(field), wanted, "{field:?}");
         }

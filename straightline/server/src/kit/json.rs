@@ -44,7 +44,7 @@ pub fn read<T: DeserializeOwned>(request: &mut Request<'_>, most: u64) -> io::Re
     if depth(&body) > DEPTH_MAX {
         return Err(StatusError::new(400, "the JSON is too deep").into());
     }
-    let malformed = |error| StatusError::new(400, format!("the JSON does not fit: {error}\n")).into();
+    let malformed = |error| StatusError::new(400, format!("the JSON does not fit: {error}")).into();
     serde_json::from_slice(&body).map_err(malformed)
 }
 

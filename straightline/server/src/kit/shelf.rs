@@ -31,6 +31,7 @@ type Near = (u64, Arc<Remote>, Weak<dyn Any + Send + Sync>);
 #[derive(Debug)]
 pub(super) struct Shelf<C, B = ()> {
     state: Mutex<State<C>>,
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "Redis has nothing there"))]
     pub(super) beside: B,
 }
 
@@ -129,17 +130,17 @@ impl<C: Send + 'static, B: Default + Send + Sync + 'static> Shelves<C, B> {
 }
 
 impl<C, B> Shelf<C, B> {
-    /// A connection, or leave to open one, in the order in which they were asked for.
-    pub(super) fn take(&self, most: usize, deadline: Instant) -> Result<Grant<C>, Missed> {
+    /// A connection, or leave to open one, in the order in which they were asked for; and whether it was waited for.
+    pub(super) fn take(&self, most: usize, deadline: Instant) -> Result<(Grant<C>, bool), Missed> {
         let promise = {
             let mut state = unpoisoned(&self.state);
             if state.waiting.is_empty() {
                 if let Some((connection, since)) = state.idle.pop() {
-                    return Ok(Grant::Connection(connection, since));
+                    return Ok((Grant::Connection(connection, since), false));
                 }
                 if state.open < most {
                     state.open += 1;
-                    return Ok(Grant::Leave);
+                    return Ok((Grant::Leave, false));
                 }
             }
             let promise = Promise::new();
@@ -148,7 +149,7 @@ impl<C, B> Shelf<C, B> {
         };
         let taken = promise.take_until(Some(deadline));
         match taken {
-            Ok(Some(grant)) => Ok(grant),
+            Ok(Some(grant)) => Ok((grant, true)),
             taken => {
                 self.leave(&promise);
                 Err(taken.map_or_else(Missed::Stopped, |_| Missed::Late))
@@ -170,7 +171,8 @@ impl<C, B> Shelf<C, B> {
         }
     }
 
-    fn give(&self, grant: Grant<C>) {
+    /// Gives what came free to the next in line.
+    pub(super) fn give(&self, grant: Grant<C>) {
         let mut state = unpoisoned(&self.state);
         let next = state.waiting.pop_front();
         match (next, grant) {

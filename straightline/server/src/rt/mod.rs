@@ -43,6 +43,7 @@ mod wheel;
 
 pub(crate) use deaf::deafen;
 pub(crate) use handover::handed_over;
+pub(crate) use task::TURN_BYTES;
 pub(crate) use wheel::TimerKey;
 
 pub use arena::{STACK_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};

@@ -4,6 +4,7 @@ use super::driver::{Interest, Ready};
 use super::shard::{Resume, Shard, Source, current, current_coroutine};
 use super::slab::Key;
 use super::sys;
+use super::task::{TURN_BYTES, yield_now};
 use super::waker::{Remote, deadline_in, unpoisoned};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,19 +14,23 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A TCP connection.
 ///
 /// Reading and writing wait as those of `std::net::TcpStream` do, in a coroutine without holding up the shard, on a
-/// plain thread by blocking it. `&TcpStream` reads and writes too, so that two coroutines can share one.
+/// plain thread by blocking it. Where a coroutine need not wait, it lets the others run after every 256 KiB. `&TcpStream` reads
+/// and writes too, so that two coroutines can share one.
 #[derive(Debug)]
 pub struct TcpStream {
     fd: OwnedFd,
     /// The shards that report on it, and under which key. Nearly always at most one.
     homes: Mutex<Vec<(Arc<Remote>, Key)>>,
     timeouts: Mutex<Timeouts>,
+    /// Bytes moved since somebody last waited here.
+    unbroken: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,7 +146,7 @@ impl TcpStream {
 
     /// A stream over a connected socket that does not block.
     fn over(fd: OwnedFd) -> Self {
-        Self { fd, homes: Mutex::default(), timeouts: Mutex::default() }
+        Self { fd, homes: Mutex::default(), timeouts: Mutex::default(), unbroken: AtomicU64::new(0) }
     }
 
     /// Sends small writes at once (`true`, as connected) or gathers them.
@@ -238,6 +243,10 @@ impl TcpStream {
         timeout: Option<Duration>,
         mut call: impl FnMut() -> sys::Result<usize>,
     ) -> io::Result<usize> {
+        if self.unbroken.load(Ordering::Relaxed) >= TURN_BYTES {
+            self.unbroken.store(0, Ordering::Relaxed);
+            yield_now()?;
+        }
         let mut deadline = None;
         let home = self.known_home();
         let mut hopeless = home.as_ref().is_some_and(|home| !home.may(wanted));
@@ -245,13 +254,20 @@ impl TcpStream {
             if !std::mem::take(&mut hopeless) {
                 match call() {
                     Err(Errno::AGAIN) => home.iter().for_each(|home| home.exhaust(wanted)),
-                    outcome => return Ok(outcome?),
+                    outcome => {
+                        let count = outcome?;
+                        // Two that move bytes at once may lose some of them here, which is nothing to count.
+                        let moved = self.unbroken.load(Ordering::Relaxed) + count as u64;
+                        self.unbroken.store(moved, Ordering::Relaxed);
+                        return Ok(count);
+                    }
                 }
             }
             if deadline.is_none() {
                 deadline = timeout.map(deadline_in);
             }
             self.wait(wanted, deadline)?;
+            self.unbroken.store(0, Ordering::Relaxed);
         }
     }
 

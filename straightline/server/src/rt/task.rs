@@ -15,6 +15,9 @@ use std::time::Duration;
 const BLOCKING_THREADS: usize = 64;
 /// How long such a thread waits for more to do.
 const BLOCKING_IDLE: Duration = Duration::from_secs(10);
+/// Bytes of one connection that are moved without a wait before the other coroutines of the shard have their turn: a peer
+/// that is as fast as this end would hold the shard until the last byte.
+pub(crate) const TURN_BYTES: u64 = 256 * 1024;
 /// Most coroutines of a runtime started by [`run`].
 const RUN_STACKS: u32 = 16 * 1024;
 

@@ -333,7 +333,7 @@ impl<T> Promise<T> {
     }
 
     /// The value if it is there.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "redis"))]
     pub(crate) fn take_now(&self) -> Option<T> {
         unpoisoned(&self.value).take()
     }

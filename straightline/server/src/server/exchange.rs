@@ -40,6 +40,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) output: &'a RefCell<Output>,
     pub(crate) way: Way<'a>,
     pub(crate) progress: Cell<Progress>,
+    /// The status that the handler answered with; 0 until the head is on the way.
+    pub(crate) status: Cell<u16>,
+    /// Length of the body of the answer, as far as the handler wrote it.
+    pub(crate) body_bytes: Cell<u64>,
     /// Whether the connection may carry another request afterwards.
     pub(crate) keep: Cell<bool>,
     /// Whether the client waits to be told to send its body.
@@ -67,6 +71,8 @@ impl<'a> Exchange<'a> {
             output: conn.output(),
             way: if view.has_method(b"CONNECT") { Way::Tunnel } else { Way::Usual },
             progress: Cell::new(Progress::Fresh),
+            status: Cell::new(0),
+            body_bytes: Cell::new(0),
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
@@ -84,6 +90,12 @@ impl<'a> Exchange<'a> {
         view: &Request<'_>,
     ) -> Self {
         Self { output, way: Way::Stream(stream), ..Self::new(stream.conn(), head, view) }
+    }
+
+    /// Counts what the handler wrote of the body.
+    #[inline]
+    pub(crate) fn add_body(&self, bytes: u64) {
+        self.body_bytes.set(self.body_bytes.get() + bytes);
     }
 
     /// Whether nobody waits for the answer any more.

@@ -27,9 +27,6 @@ pub const DRAIN_BYTES: u64 = 256 * 1024;
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 /// Answers gathered before they are sent, in bytes: what one system call moves without much waiting in the cache.
 pub(crate) const OUTPUT_BYTES: usize = 64 * 1024;
-/// Bytes of one body that are moved without a wait before the other connections of the shard have their turn: a client
-/// that is as fast as the server would hold the shard until the last byte.
-pub(crate) const TURN_BYTES: u64 = 256 * 1024;
 /// Longest body copied behind its head instead of sent from where it is, in bytes: about where a copy costs more
 /// than a system call's vector.
 pub(crate) const COPIED_BODY_BYTES: usize = 16 * 1024;

@@ -31,8 +31,6 @@ mod worker;
 pub use error::{Error, StatusError};
 pub use event::Event;
 pub use handle::{Drained, Handle, Running};
-#[cfg(feature = "websocket")]
-pub(crate) use limits::TURN_BYTES;
 pub use limits::*;
 pub use request::{ClientWatch, Request};
 pub use response::{Done, Fresh, Response};

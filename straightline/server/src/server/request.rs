@@ -131,6 +131,13 @@ impl<'a> Request<'a> {
         ClientWatch { exchange: self.exchange }
     }
 
+    /// Status and length of the answer, as far as the handler gave it; `None` while nothing is on the way.
+    #[cfg(feature = "access-log")]
+    pub(crate) fn answered(&self) -> Option<(u16, u64)> {
+        let status = self.exchange.status.get();
+        (status != 0).then(|| (status, self.exchange.body_bytes.get()))
+    }
+
     /// The address of the client.
     ///
     /// # Errors

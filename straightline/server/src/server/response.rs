@@ -222,6 +222,7 @@ impl<'a> Response<'a, Fresh> {
     fn send_as_usual(self, length: Option<u64>, body: &[u8]) -> io::Result<Done> {
         let (exchange, conn) = (self.exchange, self.exchange.conn);
         self.end_head(length)?;
+        exchange.add_body(body.len() as u64);
         let has_body = !exchange.is_head && !body.is_empty();
         let mut output = conn.output().borrow_mut();
         if has_body && body.len() <= COPIED_BODY_BYTES {
@@ -246,6 +247,7 @@ impl<'a> Response<'a, Fresh> {
         let body_bytes = body.len() as u64;
         let body = if self.exchange.is_head { &[] } else { body };
         self.end_head_of_stream(stream, length, body.is_empty())?;
+        self.exchange.add_body(body_bytes);
         if !body.is_empty() {
             self.exchange.progress.set(Progress::Started);
             stream.write(body, true)?;
@@ -289,6 +291,7 @@ impl<'a> Response<'a, Fresh> {
             None => {}
         }
         write::end_of_head(out);
+        exchange.status.set(self.state.status);
         worker.counters().count_status(self.state.status);
         Ok(())
     }
@@ -321,6 +324,7 @@ impl<'a> Response<'a, Fresh> {
         }
         stream.answer(self.state.status, output.open(), end);
         output.discard_open();
+        self.exchange.status.set(self.state.status);
         worker.counters().count_status(self.state.status);
         Ok(())
     }
@@ -354,7 +358,7 @@ impl<'a> Response<'a, Fresh> {
         };
         self.end_head_of_stream(stream, said, matches!(framing, Framing::Nothing(_)))?;
         exchange.progress.set(Progress::Started);
-        Ok(Response { exchange, state: Streaming::new(framing, self.state.status) })
+        Ok(Response { exchange, state: Streaming::new(framing) })
     }
 
     fn start_as_usual(self) -> io::Result<Response<'a, Streaming>> {
@@ -380,7 +384,7 @@ impl<'a> Response<'a, Fresh> {
             // Whatever ends the process or the handler before the body ends: the client must not take it for whole.
             exchange.conn.reset_on_close();
         }
-        Ok(Response { exchange, state: Streaming::new(framing, begun.state.status) })
+        Ok(Response { exchange, state: Streaming::new(framing) })
     }
 
     fn header_of_chunked(self) -> io::Result<Self> {
@@ -414,6 +418,7 @@ impl<'a> Response<'a, Fresh> {
         drop(output);
         response.exchange.keep.set(false);
         exchange.progress.set(Progress::Upgraded);
+        exchange.status.set(101);
         exchange.conn.worker().counters().count_status(101);
         exchange.conn.flush()?;
         Ok(Upgraded::new(exchange, request.body_mut()))

@@ -2,10 +2,10 @@
 
 use super::exchange::{Progress, Way};
 use super::http2::Stream;
-use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES, TURN_BYTES};
+use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES};
 use super::output::Output;
 use super::response::{Done, Response, invalid};
-use crate::rt::yield_now;
+use crate::rt::{TURN_BYTES, yield_now};
 use http1::write;
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,8 +25,6 @@ const FILE_PIECE_BYTES: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct Streaming {
     pub(crate) framing: Framing,
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
     /// Bytes written since the other connections of the shard last had their turn.
     pub(crate) unbroken: u64,
     /// Whether a part of the body could not be written.
@@ -34,8 +32,8 @@ pub struct Streaming {
 }
 
 impl Streaming {
-    pub(crate) fn new(framing: Framing, status: u16) -> Self {
-        Self { framing, status, body_bytes: 0, unbroken: 0, failed: false }
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self { framing, unbroken: 0, failed: false }
     }
 }
 
@@ -107,7 +105,7 @@ impl Response<'_, Streaming> {
             Framing::Left(0) | Framing::Nothing(_) => {}
         }
         self.exchange.progress.set(Progress::Done);
-        Ok(Done::new(self.state.status, self.state.body_bytes))
+        Ok(Done::new(self.exchange.status.get(), self.exchange.body_bytes.get()))
     }
 
     /// Writes a part of `file`; the kernel copies it by itself where a length was promised and there is no TLS.
@@ -134,13 +132,13 @@ impl Response<'_, Streaming> {
         match &mut self.state.framing {
             Framing::Left(left) if self.exchange.conn.can_send_files() => {
                 *left = left.checked_sub(length).ok_or_else(too_much)?;
-                self.state.body_bytes += length;
+                self.exchange.add_body(length);
                 self.exchange.conn.flush_with_file(file, part)
             }
             // Nobody will have it, so nobody need read it.
             Framing::Nothing(left) => {
                 promised_left(left, length)?;
-                self.state.body_bytes += length;
+                self.exchange.add_body(length);
                 Ok(())
             }
             _ => self.copy_file(file, part),
@@ -218,7 +216,7 @@ impl Response<'_, Streaming> {
             }
             Framing::Nothing(left) => {
                 *left = left.map(|left| left - length);
-                self.state.body_bytes += length;
+                self.exchange.add_body(length);
                 return Ok(bytes.len());
             }
             Framing::Left(left) => {
@@ -229,12 +227,12 @@ impl Response<'_, Streaming> {
             Framing::Stream(left) => {
                 promised_left(left, length)?;
                 self.write_to_stream(bytes)?;
-                self.state.body_bytes += length;
+                self.exchange.add_body(length);
                 return Ok(bytes.len());
             }
             Framing::Chunked => self.fill_chunk(bytes),
         };
-        self.state.body_bytes += count as u64;
+        self.exchange.add_body(count as u64);
         self.state.unbroken += count as u64;
         if self.exchange.conn.holds() >= OUTPUT_BYTES {
             self.exchange.conn.flush()?;

@@ -52,6 +52,11 @@ fn json_is_taken_if_it_fits() {
             let (found, text) =
                 ask(&mut server.connect(), path, &format!("Content-Type: {kind}\r\n"), body.as_bytes());
             assert!(found == status && text.contains(said), "{model}: {body:.40}: {found} {text}");
+            assert_eq!(
+                text.matches('\n').count(),
+                usize::from(status != 200),
+                "{model}: {body:.40}: {text:?}"
+            );
         }
         let (status, _) =
             ask(&mut server.connect(), "/", "Content-Type: application/json\r\n", b"[\"\xff\", 1]");

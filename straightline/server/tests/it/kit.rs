@@ -266,6 +266,57 @@ fn the_site_of_the_examples_works() {
 }
 
 #[test]
+fn the_log_says_what_the_client_was_answered() {
+    const PIECE_BYTES: usize = 64 * 1024;
+    for model in MODELS {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&log);
+        let handler = straightline::kit::logged(
+            |request, response| {
+                let failed = || std::io::Error::other("meant to");
+                match request.path() {
+                    "/send" => response.send(&vec![b'x'; 50_000_000]),
+                    "/stream" => {
+                        let mut response = response.status(203).start()?;
+                        loop {
+                            response.write_all(&[b'x'; PIECE_BYTES])?;
+                        }
+                    }
+                    "/cut" => {
+                        let mut response = response.start()?;
+                        response.write_all(b"some")?;
+                        Err(failed())
+                    }
+                    "/refused" => Err(straightline::StatusError::new(418, "meant to").into()),
+                    "/fails" => Err(failed()),
+                    _ => response.send(b"well"),
+                }
+            },
+            move |entry| told.lock().unwrap().push((entry.status, entry.body_bytes)),
+        );
+        let server = TestServer::of_model(model, handler);
+        for (path, wanted, most) in [
+            ("/send", 200, 50_000_000),
+            ("/stream", 203, u64::MAX),
+            ("/cut", 200, 4),
+            ("/refused", 418, 0),
+            ("/fails", 500, 0),
+            ("/", 200, 4),
+        ] {
+            let mut client = server.connect();
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            // Whatever comes is left unread, so that the connection is reset where more would.
+            client.stream.read_exact(&mut [0; 1]).ok();
+            drop(client);
+            server.until("it is logged", |_| !log.lock().unwrap().is_empty());
+            let (status, bytes) = log.lock().unwrap().pop().unwrap();
+            let has_body = (bytes > 0) == (most > 0) && bytes <= most;
+            assert!(status == wanted && has_body, "{model}: {path}: {status} {bytes}");
+        }
+    }
+}
+
+#[test]
 fn numbers_are_compressed_as_the_client_likes() {
     let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
     let folder = Folder::new("numbers");

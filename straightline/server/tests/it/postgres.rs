@@ -6,6 +6,7 @@ mod pool;
 mod shared;
 mod tls;
 
+use crate::support::PATIENCE;
 use cluster::with_server;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -86,7 +87,9 @@ fn values_come_back_as_they_went() {
         assert!(matches!(client.query_one("values (1), (2)", &[]), Err(Error::RowCount(2))));
         assert_eq!(client.query_opt("values (1)", &[]).unwrap().unwrap().get::<i32>(0).unwrap(), 1);
         assert_eq!(client.query("", &[]).unwrap().len(), 0);
-        assert!(matches!(client.query("select 'a\0'", &[]), Err(Error::Parameter { .. })), "NUL");
+        for outcome in [client.execute("select 'a\0'", &[]).map(drop), client.batch("select 'a\0'")] {
+            assert!(matches!(outcome, Err(Error::Unsendable(_))), "NUL: {outcome:?}");
+        }
         let mut seen = 0;
         let each = client.query_each("select generate_series(1, 100000)", &[], |_| {
             seen += 1;
@@ -227,6 +230,37 @@ fn rows_are_copied_in_whole_or_not_at_all() {
         assert!(matches!(outcome, Err(Error::Unsupported(_))), "{outcome:?}");
         let row = client.query_one("select count(*) from t", &[]).unwrap();
         assert_eq!(row.get::<i64>(0).unwrap(), 50_000);
+    });
+}
+
+#[test]
+fn a_coroutine_that_is_cancelled_takes_its_statement_along() {
+    with_server("a_coroutine_that_is_cancelled_takes_its_statement_along", |server| {
+        let config = server.config("trusted", "sslmode=disable");
+        rt::run(move || {
+            let mut other = Client::connect(config.clone()).unwrap();
+            let mut runs = move || {
+                let sql = "select count(*) from pg_stat_activity where state = 'active' and query like '%taken_along()%' \
+                    and pid <> pg_backend_pid()";
+                other.query_one(sql, &[]).unwrap().get::<i64>(0).unwrap() > 0
+            };
+            let asks = rt::spawn(move || {
+                let mut client = Client::connect(config)?;
+                client.query("select pg_sleep(30)::text /* taken_along() */", &[])
+            });
+            let mut until = |wanted: bool| {
+                let start = Instant::now();
+                while runs() != wanted {
+                    assert!(start.elapsed() < PATIENCE, "it should run: {wanted}");
+                    rt::sleep(Duration::from_millis(10)).unwrap();
+                }
+            };
+            until(true);
+            asks.cancel();
+            assert!(matches!(asks.join().unwrap(), Err(Error::Cancelled(_))));
+            until(false);
+        })
+        .unwrap();
     });
 }
 

@@ -52,6 +52,55 @@ fn a_sleep_is_never_short_and_seldom_long() {
     .unwrap();
 }
 
+/// Most that one coroutine moves before the others have their turn, in bytes, with room for what is under way.
+const UNBROKEN_BYTES: usize = 512 * 1024;
+
+/// Moves bytes by `move_some` until it is cancelled, while another coroutine takes turns with it.
+fn check_turns(
+    move_some: impl Fn(&mut rt::TcpStream) -> io::Result<usize> + Send + 'static,
+    peer: fn(std::net::TcpStream),
+) {
+    const MOST_BYTES: usize = 64 * 1024 * 1024;
+    rt::run(move || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = rt::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = listener.accept().unwrap().0;
+        std::thread::spawn(move || peer(accepted));
+        let moved = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&moved);
+        let moves = rt::spawn(move || {
+            while count.load(Ordering::Relaxed) < MOST_BYTES {
+                count.fetch_add(move_some(&mut stream)?, Ordering::Relaxed);
+            }
+            Ok::<_, io::Error>(())
+        });
+        let mut seen = 0;
+        while seen < MOST_BYTES / 8 {
+            rt::yield_now().unwrap();
+            let now = moved.load(Ordering::Relaxed);
+            assert!(now - seen <= UNBROKEN_BYTES, "{} bytes without a turn for others", now - seen);
+            seen = now;
+        }
+        moves.cancel();
+        let outcome = moves.join().unwrap();
+        assert!(outcome.as_ref().is_err_and(rt::is_cancelled), "{outcome:?}");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_peer_that_never_pauses_leaves_others_their_turn() {
+    // In small pieces, so that the peer is always ahead.
+    check_turns(
+        |stream| stream.read(&mut [0; 512]),
+        |mut peer| while peer.write_all(&[0; 64 * 1024]).is_ok() {},
+    );
+    check_turns(
+        |stream| stream.write(&[0; 512]),
+        |mut peer| while peer.read(&mut [0; 64 * 1024]).is_ok_and(|count| count > 0) {},
+    );
+}
+
 #[test]
 fn a_spawned_coroutine_is_joined() {
     on_both(|| {

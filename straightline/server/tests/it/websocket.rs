@@ -453,6 +453,38 @@ fn only_a_request_that_is_a_websocket_becomes_one() {
 }
 
 #[test]
+fn a_handler_is_told_who_closed_and_why() {
+    for model in MODELS {
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&ends);
+        let upgrade = Upgrade::new();
+        let server = TestServer::of_model(model, move |request, response| {
+            upgrade.serve(request, response, |socket| {
+                while socket.recv()?.is_some() {}
+                told.lock().unwrap().push(socket.closed());
+                Ok(())
+            })
+        });
+        for (sent, closed, reason) in [
+            (close(1000, b""), Closed::ByClient(1000), ""),
+            (close(1002, b""), Closed::ByClient(1002), ""),
+            (whole(CLOSE, b""), Closed::ByClient(1005), ""),
+            (close(999, b""), Closed::ByServer(1002), "a close with a code that means nothing"),
+            (close(1004, b"x"), Closed::ByServer(1002), "a close with a code that means nothing"),
+            (close(5000, b""), Closed::ByServer(1002), "a close with a code that means nothing"),
+            (whole(PING, b"x").repeat(101), Closed::ByServer(1008), "too many pings, pongs and empty frames"),
+        ] {
+            let mut socket = Socket::new(&server);
+            socket.send(&sent);
+            let (_, said) = socket.all().pop().expect("a close comes");
+            server.until("the handler is told", |_| !ends.lock().unwrap().is_empty());
+            assert_eq!(ends.lock().unwrap().pop().unwrap(), Some(closed), "{model}: {reason}");
+            assert_eq!(said.get(2..).unwrap_or_default(), reason.as_bytes(), "{model}: {closed:?}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_ends_says_so_to_every_client() {
     for model in MODELS {
         let ends = Arc::new(Mutex::new(Vec::new()));

@@ -6,7 +6,7 @@ use super::table::{
     CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERPRETERS, INTERRUPTS, ON, On, rows_fit,
 };
 use crate::attribution::profile::{Category, is_own, work_of};
-use crate::facts::functions::{brief, package};
+use crate::facts::functions::{brief, is_primitive, package};
 
 /// A kind of CPU time that is told apart from all others. Every sample is in exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +59,8 @@ pub(crate) enum Leaf {
         package: String,
         /// The function.
         function: String,
+        /// Another's crate, package or library that does most of it.
+        mostly: Option<String>,
     },
     /// Small leaves of the program together that do one kind of work.
     Small {
@@ -98,7 +100,10 @@ impl Leaf {
                 let names = [work.word(), package, function].map(str::to_owned);
                 names.into_iter().filter(|name| !name.is_empty()).chain(line).collect()
             }
-            Self::Under { package, function } => vec![format!("{package} {AND_BELOW}"), function.clone()],
+            Self::Under { package, function, mostly } => {
+                let mostly = mostly.iter().map(|package| format!("{MOSTLY} {package}"));
+                [format!("{package} {AND_BELOW}"), function.clone()].into_iter().chain(mostly).collect()
+            }
             Self::Call { call, on, does } => {
                 let on = on.map_or("other", On::word);
                 vec![call.clone(), on.to_owned(), does.word().to_owned()]
@@ -141,6 +146,8 @@ const EVALUATES: &str = "_PyEval_EvalFrame";
 const NOT_READ: &str = "Python frames that were not read (3.9 to 3.13 are)";
 /// What is said of functions with all that they ask for.
 pub(super) const AND_BELOW: &str = "and what it calls";
+/// Whose code does most of that.
+const MOSTLY: &str = "mostly";
 /// The leaf of those that are small.
 pub const SMALL_ONES: &str = "small ones";
 /// The node of pages that were touched and not there.
@@ -209,7 +216,8 @@ fn unread(profile: &Profile, frames: &[&Frame]) -> Option<Leaf> {
 
 fn of_program(frames: &[&Frame]) -> Leaf {
     let innermost = || frames.iter().rev().copied();
-    let named_ones = || innermost().skip_while(|frame| frame.name == SPINNING);
+    let says_nothing = |frame: &&Frame| frame.name == SPINNING || is_primitive(&frame.name);
+    let named_ones = || innermost().skip_while(says_nothing);
     let work = work_of(innermost());
     let Some(frame) = named_ones().next() else {
         return Leaf::Program { work, package: String::new(), function: "[unknown]".to_owned(), line: None };

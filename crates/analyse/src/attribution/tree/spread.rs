@@ -1,6 +1,6 @@
 //! Work of many kinds that one function asks for. Kind by kind it is a little of everything; under its function it is one thing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use model::record::{Frame, Profile, Stack};
 
@@ -13,6 +13,10 @@ use crate::facts::observed::SURE;
 
 /// Share of the change in CPU time that a function must ask for to be told by itself.
 const LEAST: f64 = 0.05;
+/// Packages whose names say nothing of what is done.
+const NAMELESS: [&str; 3] = ["", "core", "std"];
+/// Share of that which one package other than its own must do to be told.
+const MOSTLY: f64 = 0.5;
 /// Share of what a function asks for that is done by one means from which on that is told, with the function beside it.
 const ONE_KIND: f64 = 0.7;
 
@@ -26,6 +30,10 @@ struct Asked<'a> {
     waiting: f64,
     /// The change by what is done.
     done: BTreeMap<(Category, &'a str), f64>,
+    /// The same by whose code does it.
+    packages: BTreeMap<&'a str, f64>,
+    /// The function.
+    frame: Option<&'a Frame>,
 }
 
 impl Asked<'_> {
@@ -37,6 +45,16 @@ impl Asked<'_> {
     fn is_spread(&self) -> bool {
         let holds = |ns: f64| ns / self.delta() >= ONE_KIND;
         !self.done.iter().any(|((work, _), ns)| *work != Category::Runtime && holds(*ns))
+    }
+}
+
+impl Asked<'_> {
+    /// The package that does most of it, where that is not the function's own.
+    fn mostly(&self) -> Option<String> {
+        let own = self.frame.map(package_of);
+        let (package, _) = self.packages.iter().find(|(_, ns)| **ns / self.delta() >= MOSTLY)?;
+        let tells = !NAMELESS.contains(package) && own.as_deref() != Some(*package);
+        tells.then(|| (*package).to_owned())
     }
 }
 
@@ -64,7 +82,8 @@ pub(super) fn by_caller(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
     if taken.is_empty() { trees } else { trees.map(|tree| under(tree, &taken)) }
 }
 
-fn spread_functions(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
+/// Those functions, each with who does most of what it asks for.
+fn spread_functions(trees: &[Tree<'_>; 2]) -> BTreeMap<String, Option<String>> {
     let whole = |tree: &Tree, user: bool| -> f64 {
         tree.iter().filter(|(leaf, _)| !user || leaf.is_user()).map(|(_, time)| time.ns).sum()
     };
@@ -80,6 +99,10 @@ fn spread_functions(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
                 entry.variance += share * time.variance();
                 let delta = [-1.0, 1.0][arm] * share * time.ns;
                 *entry.done.entry(done).or_default() += delta;
+                if let Leaf::Program { package, .. } = leaf {
+                    *entry.packages.entry(package).or_default() += delta;
+                }
+                entry.frame = entry.frame.or_else(|| time.callers.get(name).map(|(_, frame)| *frame));
                 if matches!(done.0, Category::Lock | Category::Date | Category::Polling) {
                     entry.waiting += delta;
                 }
@@ -93,11 +116,12 @@ fn spread_functions(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
             && one.waiting.abs() < POLLED_NS
             && one.is_spread()
     };
-    asked.into_iter().filter(|(_, one)| tells(one)).map(|(name, _)| name.to_owned()).collect()
+    let told = asked.into_iter().filter(|(_, one)| tells(one));
+    told.map(|(name, one)| (name.to_owned(), one.mostly())).collect()
 }
 
 /// The tree, with what these functions ask for moved under them.
-fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
+fn under<'a>(tree: Tree<'a>, taken: &BTreeMap<String, Option<String>>) -> Tree<'a> {
     let mut moved = Tree::new();
     for (leaf, time) in tree {
         if what(&leaf).is_none() {
@@ -105,7 +129,9 @@ fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
             continue;
         }
         let mut left = time.clone();
-        for (name, (samples, frame)) in time.callers.iter().filter(|(name, _)| taken.contains(**name)) {
+        let callers =
+            time.callers.iter().filter_map(|(name, caller)| Some((name, caller, taken.get(*name)?)));
+        for (name, (samples, frame), mostly) in callers {
             let share = *samples as f64 / time.samples.max(1) as f64;
             let part = Time {
                 ns: share * time.ns,
@@ -117,10 +143,8 @@ fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
             left.ns -= part.ns;
             left.samples -= samples;
             left.callers.remove(name);
-            merge(
-                moved.entry(Leaf::Under { package: package_of(frame), function: brief(name) }).or_default(),
-                part,
-            );
+            let (package, function, mostly) = (package_of(frame), brief(name), mostly.clone());
+            merge(moved.entry(Leaf::Under { package, function, mostly }).or_default(), part);
         }
         if left.samples > 0 {
             left.draws = time.draws.part(left.samples as f64 / time.samples.max(1) as f64);

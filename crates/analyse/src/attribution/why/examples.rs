@@ -86,8 +86,9 @@ fn of_package(pair: &Pair, work: &str, package: &str, leaves: &[Grown], whole_ns
 
 /// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
 fn example(pair: &Pair, (leaf, row): Grown) -> LeafSeen {
-    if let Leaf::Under { package, function } = leaf {
-        return LeafSeen::Under { function: function.clone(), package: package.clone() };
+    if let Leaf::Under { package, function, mostly } = leaf {
+        let (function, package, mostly) = (function.clone(), package.clone(), mostly.clone());
+        return LeafSeen::Under { function, package, mostly };
     }
     let slower_first = |count: LeafCount| match pair.sign > 0.0 {
         true => [count.arm, count.baseline],

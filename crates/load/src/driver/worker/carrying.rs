@@ -204,12 +204,12 @@ impl<P: Protocol> Worker<'_, P> {
         }
     }
 
-    /// A connection is over, and another takes its place.
+    /// A connection is over, and another takes its place if there is anything left to send.
     #[cold]
     fn replace(&mut self, connection: u32, now: u64) {
         // A protocol may have last words.
         self.write(connection, now);
-        if self.slots[connection as usize].link.take().is_some() {
+        if self.slots[connection as usize].link.take().is_some() && !self.session.has_sent_all() {
             self.opener.lost(connection);
         }
     }

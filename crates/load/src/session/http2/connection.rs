@@ -133,6 +133,8 @@ pub struct Connection {
     pub(super) leaving: bool,
     /// Whether it has answered any: one that only ever refuses fails.
     pub(super) proven: bool,
+    /// Bytes of answers to pings and settings since nothing waited to be sent.
+    pub(super) acknowledged: usize,
     pub(super) came: u32,
     pub(super) may_send: i64,
 }
@@ -294,6 +296,7 @@ impl Carrier for Connection {
             told: false,
             leaving: false,
             proven: false,
+            acknowledged: 0,
             came: 0,
             may_send: WINDOW_BEGINS,
         }
@@ -362,6 +365,14 @@ impl Carrier for Connection {
             }
         }
         taken
+    }
+
+    fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    fn breach(&self, Fault(_, why): Fault) -> Option<&'static str> {
+        self.told.then_some(why)
     }
 
     fn close(&mut self, fault: Option<Fault>) {

@@ -22,6 +22,9 @@ const fn size(why: &'static str) -> Fault {
 
 const UNDECODABLE: Fault = Fault(ErrorCode::CompressionError, "the compressed fields stand for nothing");
 
+/// Answers to pings and settings that may wait for a server that does not read them.
+const MOST_ACKNOWLEDGED_BYTES: usize = 1024 * 1024;
+
 /// Leave that is to be given, where half of the window is used up.
 #[inline]
 fn leave(came: &mut u32) -> Option<u32> {
@@ -242,8 +245,25 @@ impl Connection {
             }
         }
         self.ebbing.iter_mut().for_each(|ebb| ebb.may_send += more);
-        frame::whole(&mut self.out, frame::SETTINGS, frame::ACK, 0, &[]);
+        self.acknowledge(frame::SETTINGS, &[])?;
         self.send_more();
+        Ok(())
+    }
+
+    /// Answers a frame; not every one of a server that reads no answers.
+    fn acknowledge(&mut self, kind: u8, payload: &[u8]) -> Result<(), Fault> {
+        if self.out.is_empty() {
+            self.acknowledged = 0;
+        }
+        self.acknowledged += payload.len();
+        self.acknowledged += frame::HEAD_BYTES;
+        if self.acknowledged > MOST_ACKNOWLEDGED_BYTES {
+            return Err(Fault(
+                ErrorCode::EnhanceYourCalm,
+                "it sends pings or settings faster than it reads the answers",
+            ));
+        }
+        frame::whole(&mut self.out, kind, frame::ACK, 0, payload);
         Ok(())
     }
 
@@ -251,10 +271,11 @@ impl Connection {
         match payload.len() {
             _ if head.stream != 0 => Err(protocol("a ping is for the connection")),
             8 => {
-                if !head.has(frame::ACK) {
-                    frame::whole(&mut self.out, frame::PING, frame::ACK, 0, payload);
+                if head.has(frame::ACK) {
+                    Ok(())
+                } else {
+                    self.acknowledge(frame::PING, payload)
                 }
-                Ok(())
             }
             _ => Err(size("a ping has another length")),
         }

@@ -30,3 +30,21 @@ pub(super) const DECOMPRESSION_FAILED: u64 = 0x200;
 pub(super) const ENCODER_STREAM_ERROR: u64 = 0x201;
 /// Instructions to our encoder that cannot be.
 pub(super) const DECODER_STREAM_ERROR: u64 = 0x202;
+
+/// What the server did, where the connection is over by `code`.
+pub(super) fn words(code: u64) -> &'static str {
+    match code {
+        STREAM_CREATION => "it begins a stream of a kind that only clients begin",
+        CLOSED_CRITICAL_STREAM => "it ends a stream that a connection cannot be without",
+        FRAME_UNEXPECTED => "a frame comes where it may not",
+        FRAME_ERROR => "a frame is not laid out as its kind is",
+        EXCESSIVE_LOAD => "it sends more fields or streams than are kept",
+        ID_ERROR => "it names a stream or push that cannot be",
+        SETTINGS_ERROR => "its settings cannot be",
+        MISSING_SETTINGS => "its control stream does not begin with settings",
+        MESSAGE_ERROR => "an answer is none",
+        DECOMPRESSION_FAILED => "the compressed fields stand for nothing",
+        ENCODER_STREAM_ERROR | DECODER_STREAM_ERROR => "its instructions on compressed fields cannot be",
+        _ => "it does what HTTP/3 has no name for",
+    }
+}

@@ -212,6 +212,15 @@ impl Carrier for Connection {
         Ok(())
     }
 
+    fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// Both sides have agreed on the protocol before anything was said.
+    fn breach(&self, fault: u64) -> Option<&'static str> {
+        Some(code::words(fault))
+    }
+
     fn close(&mut self, fault: Option<u64>) {
         Piece::Close { code: fault.unwrap_or(code::NO_ERROR) }.write(&mut self.out);
     }

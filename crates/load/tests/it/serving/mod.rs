@@ -108,6 +108,8 @@ pub(crate) fn tls_on(listener: TcpListener, config: ServerConfig, manner: Manner
                 if !manner.rude {
                     stream.conn.send_close_notify();
                     let _ = stream.conn.complete_io(&mut stream.sock);
+                    // The word is all there is: the socket stays open until the client has heard it.
+                    let _ = io::copy(&mut stream.sock, &mut io::sink());
                 }
             });
         }

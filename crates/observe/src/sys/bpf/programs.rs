@@ -87,8 +87,29 @@ const END: [Instruction; 2] = [
     Instruction { code: EXIT, registers: 0, offset: 0, immediate: 0 },
 ];
 
-/// Adds one to a slot.
-pub(super) fn counter(slot: Slot, cpus: &CpuSet, map: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Goes to the end, `rest` instructions further on, where the process that runs is one of `others`.
+fn none_of(others: BorrowedFd<'_>, rest: i16) -> [Instruction; 9] {
+    [
+        one(CALL, [0, 0], 0, CURRENT_PROCESS),
+        // The process's id is above the thread's.
+        one(RSH, [0, 0], 0, 32),
+        one(STXW, [FRAME, 0], -4, 0),
+        one(LDDW, [1, MAP], 0, others.as_raw_fd()),
+        one(0, [0, 0], 0, 0),
+        one(MOV_REGISTER, [2, FRAME], 0, 0),
+        one(ADD, [2, 0], 0, -4),
+        one(CALL, [0, 0], 0, MAP_LOOKUP),
+        one(JNE, [0, 0], rest, 0),
+    ]
+}
+
+/// Adds one to a slot, unless the process that runs is one of `others`.
+pub(super) fn counter(
+    slot: Slot,
+    cpus: &CpuSet,
+    map: BorrowedFd<'_>,
+    others: Option<BorrowedFd<'_>>,
+) -> Vec<Instruction> {
     let last_call = CALLS as i32 - 1;
     let (first, second) = match slot {
         Slot::OfCall => (one(LDXDW, [7, 1], WORD, 0), one(JLE, [7, 0], 1, last_call)),
@@ -103,7 +124,10 @@ pub(super) fn counter(slot: Slot, cpus: &CpuSet, map: BorrowedFd<'_>) -> Vec<Ins
         one(STXDW, [9, 2], 0, 0),
     ];
     let which = [first, second, one(MOV, [7, 0], 0, last_call)];
-    [&which[..], &slots_of_this_cpu(cpus, map, add.len() as i16), &add, &END].concat()
+    let slots = slots_of_this_cpu(cpus, map, add.len() as i16);
+    let whose = others.map(|others| none_of(others, (slots.len() + add.len()) as i16));
+    let whose = whose.as_ref().map_or(&[][..], |whose| whose);
+    [&which[..], whose, &slots, &add, &END].concat()
 }
 
 /// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is neither the idle one nor one of

@@ -1,7 +1,8 @@
 //! The way to another machine: the words of `ssh`, the script that puts this program there, and what went wrong.
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::plan::Machine;
@@ -43,7 +44,7 @@ pub(super) fn ssh(machine: &Machine, script: &str) -> anyhow::Result<Vec<String>
 pub(super) fn script(sha256: &str, bytes: u64) -> String {
     format!(
         r#"umask 077; d="${{XDG_CACHE_HOME:-$HOME/.cache}}/whyslow/agents"; f="$d/{sha256}"
-if [ -x "$f" ]; then echo "{MARK}$(uname -s) $(uname -m) has"
+if [ -x "$f" ] && [ "$(wc -c < "$f")" -eq {bytes} ]; then echo "{MARK}$(uname -s) $(uname -m) has"
 else
 echo "{MARK}$(uname -s) $(uname -m) needs"; read -r go || exit 0
 (LC_ALL=C; export LC_ALL; mkdir -p "$d" && head -c {bytes} > "$f.$$" && [ "$(wc -c < "$f.$$")" -eq {bytes} ] && chmod 700 "$f.$$" && mv "$f.$$" "$f") || {{ rm -f "$f.$$"; exit 1; }}
@@ -142,6 +143,11 @@ pub(super) fn ends(connection: &str) -> Option<[std::net::IpAddr; 2]> {
 /// What the folder of an agent's own files is called, before the number of its process.
 const OWN: &str = "run-";
 
+/// Digits of a SHA-256.
+const SUM_DIGITS: usize = 64;
+/// How long nothing is written to a copy that nobody makes any more: ssh itself gives up after some 20 seconds of silence.
+const COPIED: Duration = Duration::from_secs(600);
+
 /// Where agents have their program and their folders.
 pub(super) struct Place(PathBuf);
 
@@ -162,7 +168,8 @@ impl Place {
         turn.with_context(|| format!("cannot lock {}", self.0.display()))
     }
 
-    /// Removes the folders of agents that were killed: those that no process holds locked. What cannot be removed stays.
+    /// Removes the folders of agents that were killed, which no process holds locked, and copies of a program that ended half way. What
+    /// cannot be removed stays.
     pub(super) fn remove_leftovers(&self) {
         let Ok(_turn) = self.turn() else { return };
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
@@ -171,8 +178,24 @@ impl Place {
             if is_own && is_folder && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
+            if is_half(&entry) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
+}
+
+/// Whether this is a copy of a program that nobody writes to any more: the name of its content, and the number of the script's
+/// process.
+fn is_half(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let parts = name.to_str().and_then(|name| name.split_once('.'));
+    let is_named = parts.is_some_and(|(sum, pid)| {
+        let is_number = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && sum.len() == SUM_DIGITS && sum.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    let written = entry.metadata().and_then(|facts| facts.modified());
+    is_named && written.is_ok_and(|when| when.elapsed().is_ok_and(|age| age > COPIED))
 }
 
 #[cfg(test)]

@@ -282,16 +282,29 @@ impl<R: BufRead> Parser<R> {
             Place::End => return Ok(None),
             Place::Lost => return Err(malformed("what went before").into()),
         }
-        self.need(2)?;
+        let padded = self.skip_padding()?;
         self.at += 2;
         match &self.window[self.at - 2..self.at] {
-            b"--" => {
+            b"--" if !padded => {
                 self.place = Place::End;
                 Ok(None)
             }
             b"\r\n" if self.parts < PARTS_MAX => self.head().map(Some),
             b"\r\n" => Err(malformed("it has too many parts").into()),
             _ => Err(malformed("something follows a boundary").into()),
+        }
+    }
+
+    /// Passes over blanks behind a boundary, and sees to it that two bytes of what follows are there; whether there were any.
+    fn skip_padding(&mut self) -> io::Result<bool> {
+        let mut padded = false;
+        loop {
+            self.need(2)?;
+            if !matches!(self.window[self.at], b' ' | b'\t') {
+                return Ok(padded);
+            }
+            self.at += 1;
+            padded = true;
         }
     }
 

@@ -91,7 +91,10 @@ impl<'r> Client<'r> {
         if connection.broken {
             return Err(Error::Closed(None));
         }
+        // A panic of somebody else's code, that of a value, say, leaves it so.
+        connection.broken = true;
         let outcome = act(connection, &patience);
+        connection.broken = false;
         connection.settle(&self.config, outcome)
     }
 

@@ -8,6 +8,7 @@ use super::patience::Patience;
 use super::row::{Column, Row};
 use super::statement::{Statement, Statements};
 use super::wire::{Said, Wire, server_error};
+use crate::rt;
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -61,6 +62,8 @@ pub(super) struct Connection {
     /// Transactions begun within each other.
     pub(super) depth: u32,
     pub(super) broken: bool,
+    /// Whether settings were changed for longer than a transaction: whoever comes next would have them.
+    altered: bool,
 }
 
 impl Connection {
@@ -75,12 +78,14 @@ impl Connection {
             status: Status::Idle,
             depth: 0,
             broken: false,
+            altered: false,
         }
     }
 
     /// Whether somebody else can use it.
     pub(super) fn is_clean(&self) -> bool {
-        !self.broken && self.owed == 0 && self.status == Status::Idle && self.depth == 0
+        let is_settled = self.owed == 0 && self.status == Status::Idle && self.depth == 0;
+        is_settled && !self.broken && !self.altered
     }
 
     /// Runs a statement; how many rows it changed or gave.
@@ -121,7 +126,7 @@ impl Connection {
         statement: &Statement,
         each: Each<'_>,
     ) -> Result<u64, Error> {
-        let outcome = self.read_result(patience, &statement.columns, each);
+        let outcome = self.read_result(patience, &statement.sql, &statement.columns, each);
         if matches!(&outcome, Err(Error::Server(said)) if is_stale(said)) {
             self.statements.forget(&statement.sql, &mut self.wire.output);
         }
@@ -210,6 +215,7 @@ impl Connection {
     fn read_result(
         &mut self,
         patience: &Patience<'_>,
+        sql: &str,
         columns: &Arc<[Column]>,
         each: Each<'_>,
     ) -> Result<u64, Error> {
@@ -233,7 +239,7 @@ impl Connection {
                     let row = Row { columns: Arc::clone(columns), values: body.buffer_bytes().clone() };
                     failure = each(row).err();
                 }
-                Message::CommandComplete(body) => changed = rows_of(&body)?,
+                Message::CommandComplete(body) => changed = rows_of(self.note_tag(&body, sql)?),
                 Message::ErrorResponse(body) => note(&mut failure, &body)?,
                 Message::CopyInResponse(_) => {
                     self.refuse_copy(patience)?;
@@ -259,7 +265,7 @@ impl Connection {
         let (mut called, mut failure) = (String::new(), None);
         loop {
             match self.next(patience, &mut failure)? {
-                Message::CommandComplete(body) => called = tag(&body)?.to_owned(),
+                Message::CommandComplete(body) => called = self.note_tag(&body, sql)?.to_owned(),
                 Message::ErrorResponse(body) => note(&mut failure, &body)?,
                 Message::CopyInResponse(_) => {
                     self.refuse_copy(patience)?;
@@ -304,7 +310,14 @@ impl Connection {
     /// Reads the end of a copy: how many rows it brought.
     pub(super) fn end_copy(&mut self, patience: &Patience<'_>) -> Result<u64, Error> {
         self.wire.send(patience)?;
-        self.read_result(patience, &Arc::from([]), &mut |_| Ok(()))
+        self.read_result(patience, "", &Arc::from([]), &mut |_| Ok(()))
+    }
+
+    /// What a statement of the text `sql` was called that came to its end. The session is not to be given on after a `SET`.
+    fn note_tag<'b>(&mut self, body: &'b CommandCompleteBody, sql: &str) -> Result<&'b str, Error> {
+        let tag = body.tag().map_err(|error| Error::Protocol(error.to_string()))?;
+        self.altered |= tag == "SET" && lasts(sql);
+        Ok(tag)
     }
 
     /// Tells the server that nothing is to be copied. It passed over the end of a prepared statement, which is said again.
@@ -329,7 +342,7 @@ impl Connection {
         let before = self.wire.output.len();
         message(&mut self.wire.output).map_err(|error| {
             self.wire.output.truncate(before);
-            Error::of_writing(error)
+            Error::Unsendable(error)
         })
     }
 
@@ -355,6 +368,11 @@ impl Connection {
         let Err(error) = &outcome else { return outcome };
         if error.breaks() || matches!(error, Error::Server(said) if said.is_fatal()) {
             self.broken = true;
+            if let (Error::Cancelled(_), 1.., Some((process_id, secret_key))) = (error, self.owed, self.key) {
+                let config = config.clone();
+                // The helper does it; to wait for that is refused like every wait of a cancelled coroutine.
+                let _ = rt::blocking(move || cancel(&config, process_id, secret_key));
+            }
         } else if self.owed > 0 && !self.broken {
             let runs = matches!(error, Error::Deadline | Error::ClientGone);
             let told = match self.key.filter(|_| runs) {
@@ -413,7 +431,7 @@ pub(super) fn write_bind(
     }
     frontend::execute("", 0, out).map_err(|error| {
         out.truncate(before);
-        Error::of_writing(error)
+        Error::Unsendable(error)
     })?;
     frontend::sync(out);
     Ok(())
@@ -453,11 +471,18 @@ fn unexpected(instead_of: &str) -> Error {
     Error::Protocol(format!("a message that has no place instead of {instead_of}"))
 }
 
-fn tag(body: &CommandCompleteBody) -> Result<&str, Error> {
-    body.tag().map_err(|error| Error::Protocol(error.to_string()))
+/// How many rows: the last word of `INSERT 0 5`, `SELECT 5`.
+fn rows_of(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// How many rows: the last word of `INSERT 0 5`, `SELECT 5`.
-fn rows_of(body: &CommandCompleteBody) -> Result<u64, Error> {
-    Ok(tag(body)?.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0))
+/// Whether what a `SET` of this text sets may last longer than its transaction.
+fn lasts(sql: &str) -> bool {
+    let mut words = sql.split_whitespace();
+    let mut next_is = |wanted: &[&str]| {
+        words.next().is_some_and(|word| wanted.iter().any(|wanted| word.eq_ignore_ascii_case(wanted)))
+    };
+    let is_local = next_is(&["set"]) && next_is(&["local", "transaction"]);
+    // Another statement may be behind the first.
+    !is_local || sql.trim_end().trim_end_matches(';').contains(';')
 }

@@ -1,5 +1,6 @@
 //! What can go wrong between a handler and its database.
 
+use super::wire::MESSAGE_BYTES_MAX;
 use crate::StatusError;
 use crate::rt::is_cancelled;
 use fallible_iterator::FallibleIterator;
@@ -37,14 +38,18 @@ pub enum Error {
     Lost(io::Error),
     /// What came is not the protocol of PostgreSQL.
     Protocol(String),
+    /// A row is longer than the 256 MiB that are taken; so many bytes.
+    TooLarge(usize),
     /// The statement took too long, and was cancelled.
     Deadline,
-    /// Whoever asked has gone, and the statement was cancelled.
+    /// Whoever asked has gone. A statement that ran was cancelled; one for which no connection was free was not run.
     ClientGone,
     /// The coroutine was cancelled while it waited.
     Cancelled(io::Error),
     /// The transaction that was to be committed had failed before, and was rolled back.
     RolledBack,
+    /// The statement cannot be sent: its text has a NUL, say.
+    Unsendable(io::Error),
     /// A parameter cannot be turned into what the statement takes.
     Parameter {
         /// Which one, counted from 0.
@@ -88,7 +93,10 @@ impl Error {
     pub(super) fn is_of_statement(&self) -> bool {
         match self {
             Self::Server(said) => !said.is_fatal(),
-            Self::Parameter { .. } | Self::ParameterCount { .. } | Self::Unsupported(_) => true,
+            Self::Unsendable(_)
+            | Self::Parameter { .. }
+            | Self::ParameterCount { .. }
+            | Self::Unsupported(_) => true,
             _ => false,
         }
     }
@@ -100,6 +108,7 @@ impl Error {
             Self::Closed(_)
                 | Self::Lost(_)
                 | Self::Protocol(_)
+                | Self::TooLarge(_)
                 | Self::Cancelled(_)
                 | Self::Authentication(_)
         )
@@ -114,11 +123,6 @@ impl Error {
             io::ErrorKind::InvalidData if error.get_ref().is_some() => Self::Protocol(error.to_string()),
             _ => Self::Lost(error),
         }
-    }
-
-    /// What an error means of a statement that could not be written down.
-    pub(super) fn of_writing(error: io::Error) -> Self {
-        Self::Parameter { index: 0, cause: error.into() }
     }
 }
 
@@ -137,12 +141,19 @@ impl fmt::Display for Error {
             Self::Closed(None) => out.write_str("the database closed the connection"),
             Self::Lost(cause) => write!(out, "the connection to the database broke: {cause}"),
             Self::Protocol(why) => write!(out, "this is not the protocol of PostgreSQL: {why}"),
+            Self::TooLarge(bytes) => {
+                write!(
+                    out,
+                    "a row of the database has {bytes} bytes, more than the {MESSAGE_BYTES_MAX} that are taken"
+                )
+            }
             Self::Deadline => out.write_str("the statement took too long, and was cancelled"),
-            Self::ClientGone => out.write_str("whoever asked has gone, and the statement was cancelled"),
+            Self::ClientGone => out.write_str("whoever asked was gone before the statement was done"),
             Self::Cancelled(cause) => cause.fmt(out),
             Self::RolledBack => {
                 out.write_str("the transaction was rolled back, for one of its statements had failed")
             }
+            Self::Unsendable(cause) => write!(out, "the statement cannot be sent: {cause}"),
             Self::Parameter { index, cause } => write!(out, "parameter {index} does not fit: {cause}"),
             Self::ParameterCount { takes, given } => {
                 write!(out, "the statement takes {takes} parameters, and {given} were given")
@@ -157,7 +168,9 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Connect(cause) | Self::Lost(cause) | Self::Cancelled(cause) => Some(cause),
+            Self::Connect(cause) | Self::Lost(cause) | Self::Cancelled(cause) | Self::Unsendable(cause) => {
+                Some(cause)
+            }
             Self::Parameter { cause, .. } | Self::Column { cause, .. } => Some(&**cause),
             Self::TooManyConnections(said) | Self::Refused(said) | Self::Server(said) => Some(said),
             _ => None,

@@ -21,6 +21,9 @@
 //! - A statement is prepared at its first use and known to its connection from then on.
 //! - Each statement has a deadline ([`Config::query_time`]). At its end, or when the client of [`Pool::get_for`] has
 //!   gone, the statement is cancelled on the server; the connection goes on.
+//! - What a handler sets for the session by `SET` is not there for the next one: the connection is replaced. `SET LOCAL`,
+//!   within a transaction, costs nothing. Temporary tables, advisory locks and what functions such as `set_config` set
+//!   do stay.
 //! - Whatever goes wrong is an [`Error`] that says what, and never a wrong answer to somebody else: a connection of which
 //!   it is not known what comes next is closed, and replaced.
 //!

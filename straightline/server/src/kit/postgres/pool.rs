@@ -91,7 +91,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::get`].
+    /// As [`Pool::get`]; [`Error::ClientGone`] if the client went while this waited in line.
     pub fn get_for<'r>(&self, request: &Request<'r>) -> Result<Client<'r>, Error> {
         self.take(Some(request.client()))
     }
@@ -109,10 +109,14 @@ impl Pool {
     fn take<'r>(&self, watch: Option<ClientWatch<'r>>) -> Result<Client<'r>, Error> {
         let (inner, shelf) = (&*self.inner, self.shelf());
         let deadline = deadline_in(inner.wait_time);
-        let grant = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
+        let (grant, waited) = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
             Missed::Late => Error::Busy,
             Missed::Stopped(error) => Error::of_stream(error),
         })?;
+        if waited && watch.is_some_and(|client| client.is_gone()) {
+            shelf.give(grant);
+            return Err(Error::ClientGone);
+        }
         // From here on it is given back whatever happens.
         let place = Place::on(shelf);
         let kept = match grant {

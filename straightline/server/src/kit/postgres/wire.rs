@@ -10,9 +10,13 @@ use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
 
-/// Most bytes of one message of the server: the longest value that PostgreSQL has is 1 GiB, and a row of this size is a
-/// mistake that must not take the memory of all others.
-const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes of one message of the server, a row, say: one of this size is a mistake that must not take the memory of all
+/// others.
+pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes of a message that PostgreSQL can make.
+///
+/// Source: `MaxAllocSize` of its `memutils.h`.
+const SENT_BYTES_MAX: usize = 0x3fff_ffff;
 /// Room for one read in bytes: what a small answer takes in one.
 const READ_BYTES: usize = 8 * 1024;
 /// Memory for output that is kept, in bytes; what one large parameter took is given back.
@@ -140,8 +144,11 @@ impl Wire {
         let not_ours = |error: io::Error| Error::Protocol(error.to_string());
         let Some(header) = Header::parse(&self.input).map_err(not_ours)? else { return Ok(None) };
         let bytes = usize::try_from(header.len()).unwrap_or(usize::MAX);
-        if bytes > MESSAGE_BYTES_MAX {
+        if bytes > SENT_BYTES_MAX {
             return Err(Error::Protocol(format!("a message of {bytes} bytes")));
+        }
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(Error::TooLarge(bytes));
         }
         // The parser would set all of that aside before it came.
         if self.input.len() <= bytes {

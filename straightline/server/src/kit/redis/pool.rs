@@ -71,7 +71,7 @@ impl Pool {
     pub fn get(&self) -> Result<Client, Error> {
         let (inner, shelf) = (&*self.inner, self.inner.shelves.here());
         let deadline = deadline_in(inner.wait_time);
-        let grant = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
+        let (grant, _) = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
             Missed::Late => Error::Busy,
             Missed::Stopped(error) => Error::of_stream(error),
         })?;

@@ -1,15 +1,16 @@
 //! What of a client's frames is refused before they are read any further.
 //!
-//! Source: RFC 6455, sections 5.1, 5.2 and 5.5.
+//! Source: RFC 6455, sections 5.1, 5.2, 5.5 and 7.4.
 
 use std::time::{Duration, Instant};
+use tungstenite::protocol::frame::coding::CloseCode;
 
-/// Most frames that carry nothing (pings, pongs, empty parts of messages) within [`EMPTY_TIME`]: each is answered or at
+/// Most frames that carry nothing of a message (pings, pongs, empty parts) within [`EMPTY_TIME`]: each is answered or at
 /// least read, and no honest client sends more than a few.
 pub(super) const EMPTY_MAX: u32 = 100;
 /// See [`EMPTY_MAX`].
 const EMPTY_TIME: Duration = Duration::from_secs(1);
-/// Two bytes, eight of a length, four of a mask.
+/// Two bytes, eight of a length, four of a mask. A close, which has no such length, has its code of two bytes here too.
 const HEADER_BYTES_MAX: usize = 14;
 
 /// Why a connection is closed.
@@ -82,7 +83,7 @@ impl Check {
     /// Looks at a header of which one more byte came.
     fn look(&mut self, now: Instant) -> Result<(), Fault> {
         let [first, second, ..] = self.header;
-        let (control, length) = (first & 0x08 != 0, second & 0x7f);
+        let (control, closes, length) = (first & 0x08 != 0, first & 0x0f == 8, second & 0x7f);
         match self.filled {
             1 if self.closed => return Err(protocol("a frame after the last one")),
             1 if first & 0x70 != 0 => return Err(protocol("reserved bits are set")),
@@ -97,7 +98,8 @@ impl Check {
             127 => 8,
             _ => 0,
         };
-        if self.filled < 2 + extended + 4 {
+        let code_bytes = if closes && length >= 2 { 2 } else { 0 };
+        if self.filled < 2 + extended + 4 + code_bytes {
             return Ok(());
         }
         let length = match extended {
@@ -105,7 +107,7 @@ impl Check {
             _ => self.header[2..2 + extended].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
         };
         self.filled = 0;
-        self.closed = first & 0x0f == 8;
+        self.closed = closes;
         if (extended == 2 && length < 126) || (extended == 8 && length <= 0xffff) {
             return Err(protocol("a length that is not as short as it can be"));
         }
@@ -115,8 +117,18 @@ impl Check {
         if length > self.frame_bytes {
             return Err(Fault { code: 1009, why: "the frame is too long" });
         }
-        self.payload = length;
+        if code_bytes > 0 {
+            self.check_code()?;
+        }
+        self.payload = length - code_bytes as u64;
         if control || length == 0 { self.count(now) } else { Ok(()) }
+    }
+
+    /// Looks at the code of a close, which follows the mask: the length of a close is a short one.
+    fn check_code(&self) -> Result<(), Fault> {
+        let [_, _, mask_0, mask_1, _, _, high, low, ..] = self.header;
+        let code = CloseCode::from(u16::from_be_bytes([high ^ mask_0, low ^ mask_1]));
+        if code.is_allowed() { Ok(()) } else { Err(protocol("a close with a code that means nothing")) }
     }
 
     fn count(&mut self, now: Instant) -> Result<(), Fault> {
@@ -124,7 +136,11 @@ impl Check {
             (self.since, self.empty) = (now, 0);
         }
         self.empty += 1;
-        if self.empty > EMPTY_MAX { Err(Fault { code: 1008, why: "too many empty frames" }) } else { Ok(()) }
+        if self.empty > EMPTY_MAX {
+            Err(Fault { code: 1008, why: "too many pings, pongs and empty frames" })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -154,7 +170,8 @@ mod tests {
         for (head, payload, wanted) in [
             (&[0x81, 0x82][..], 2, None),
             (&[0x01, 0x80], 0, None),
-            (&[0x88, 0x82], 2, None),
+            (&[0x88, 0x80], 0, None),
+            (&[0x88, 0x81], 1, None),
             (&[0x82, 0xfe, 0, 126], 126, None),
             (&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0], 65536, None),
             (&[0x81, 0x02], 2, Some(1002)),
@@ -180,6 +197,14 @@ mod tests {
             Some(1002),
             "after the last"
         );
+        for (code_sent, wanted) in
+            [(1000_u16, None), (4999, None), (999, Some(1002)), (1004, Some(1002)), (5000, Some(1002))]
+        {
+            let [high, low] = code_sent.to_be_bytes();
+            let masked = [high ^ 1, low ^ 2];
+            assert_eq!(code(&[&[0x88, 0x82, 1, 2, 3, 4], &masked[..]].concat()), wanted, "{code_sent}");
+            assert_eq!(code(&[&[0x88, 0x83, 1, 2, 3, 4], &masked[..], b"x"].concat()), wanted, "{code_sent}");
+        }
         let flood = [0x89, 0x80, 1, 2, 3, 4].repeat(101);
         assert_eq!(code_once(&flood[..600]), None);
         assert_eq!(code_once(&flood), Some(1008));

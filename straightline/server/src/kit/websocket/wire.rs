@@ -3,8 +3,7 @@
 use super::check::Check;
 use super::mailbox::Shared;
 use crate::Upgraded;
-use crate::rt::yield_now;
-use crate::server::TURN_BYTES;
+use crate::rt::{TURN_BYTES, yield_now};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

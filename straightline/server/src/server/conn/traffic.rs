@@ -2,9 +2,8 @@
 
 use super::{Conn, Driver, Io};
 use crate::rt::driver::Ready;
-use crate::rt::{sys, yield_now};
+use crate::rt::{TURN_BYTES, sys, yield_now};
 use crate::server::buffer::Input;
-use crate::server::limits::TURN_BYTES;
 use crate::server::output::Output;
 use crate::server::transport::Agreed;
 use rustix::event::PollFlags;

@@ -2,9 +2,9 @@
 
 use super::Session;
 use crate::rt::shard::Resume;
-use crate::rt::yield_now;
+use crate::rt::{TURN_BYTES, yield_now};
 use crate::server::conn::Conn;
-use crate::server::limits::{OUTPUT_BYTES, TURN_BYTES};
+use crate::server::limits::OUTPUT_BYTES;
 use ::http2::Gone;
 use std::cell::Cell;
 use std::io;

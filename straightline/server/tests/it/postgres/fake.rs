@@ -212,6 +212,13 @@ fn what_is_not_the_protocol_is_refused() {
 }
 
 #[test]
+fn a_row_that_is_too_large_is_told_from_what_is_not_the_protocol() {
+    let head = [b"D", &300_000_010_u32.to_be_bytes()[..]].concat();
+    let outcome = ask(serve(parts(&[WELCOME, DESCRIBED, &head]), drop));
+    assert!(matches!(outcome, Err(Error::TooLarge(300_000_010))), "{outcome:?}");
+}
+
+#[test]
 fn logins_that_would_tell_the_password_are_refused() {
     for (said, wanted) in [
         (&b"R\0\0\0\x08\0\0\0\x03"[..], "the password itself"),

@@ -2,11 +2,13 @@
 
 use super::cluster::with_server;
 use crate::support::{Client as HttpClient, MODELS, TestServer, until};
+use bytes::BytesMut;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use straightline::kit::postgres::{Error, Pool, PoolCounts};
+use straightline::kit::postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use straightline::kit::postgres::{Client, Error, Pool, PoolCounts};
 use straightline::{StatusError, rt};
 
 fn get(client: &mut HttpClient, path: &str) -> (u16, String) {
@@ -86,6 +88,22 @@ fn whoever_waits_first_is_served_first_and_not_for_ever() {
     });
 }
 
+/// A value that cannot be written down.
+#[derive(Debug)]
+struct Panics;
+
+impl ToSql for Panics {
+    fn to_sql(&self, _: &Type, _: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        std::panic::resume_unwind(Box::new("meant to"));
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
 #[test]
 fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
     with_server("the_pool_is_whole_again", |server| {
@@ -103,6 +121,7 @@ fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
                         transaction.execute("select 1", &[])?;
                         std::panic::resume_unwind(Box::new("meant to"));
                     }
+                    "/value" => drop(database.query("select $1::int", &[&Panics])?),
                     "/wrong" => drop(database.query("select 1/0", &[])?),
                     _ => {}
                 }
@@ -117,6 +136,8 @@ fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
                 ("/begin", 200),
                 ("/", 200),
                 ("/panic", 500),
+                ("/", 200),
+                ("/value", 500),
                 ("/", 200),
                 ("/wrong", 500),
                 ("/", 200),
@@ -158,6 +179,87 @@ fn a_client_that_goes_takes_its_statement_along() {
             assert_eq!(*seen.lock().unwrap(), [("Err(ClientGone)".to_owned(), false)], "{model}");
             until("it comes back", || pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
         }
+    });
+}
+
+#[test]
+fn clients_that_have_gone_are_passed_over_in_line() {
+    with_server("clients_that_have_gone_are_passed_over_in_line", |server| {
+        for model in MODELS {
+            let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
+            let (shared, seen) = (pool.clone(), Arc::new(Mutex::new(Vec::new())));
+            let told = Arc::clone(&seen);
+            let http = TestServer::of_model(model, move |request, response| {
+                let outcome = shared.get_for(request);
+                told.lock().unwrap().push(format!("{:?}", outcome.as_ref().err()));
+                let sql = if request.path() == "/hold" { "select pg_sleep(0.5)::text" } else { "select 'x'" };
+                outcome?.query(sql, &[])?;
+                response.send(b"")
+            });
+            let ask = |path: &str| {
+                let mut client = http.connect();
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+                client
+            };
+            let mut first = ask("/hold");
+            until("it is connected", || seen.lock().unwrap().len() == 1);
+            let impatient: Vec<_> = (0..5).map(|_| ask("/")).collect();
+            until("they wait in line", || pool.counts().waiting == impatient.len());
+            let mut last = ask("/");
+            until("the last one, too", || pool.counts().waiting == impatient.len() + 1);
+            drop(impatient);
+            assert_eq!((first.response().status, last.response().status), (200, 200), "{model}");
+            let gone = "Some(ClientGone)";
+            assert_eq!(*seen.lock().unwrap(), ["None", gone, gone, gone, gone, gone, "None"], "{model}");
+            until("it comes back", || pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
+        }
+    });
+}
+
+#[test]
+fn what_a_handler_sets_is_not_there_for_the_next() {
+    with_server("what_a_handler_sets_is_not_there_for_the_next", |server| {
+        let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
+        let state = |client: &mut Client<'_>| {
+            let row =
+                client.query_one("select pg_backend_pid(), current_setting('lock_timeout')", &[]).unwrap();
+            (row.get::<i32>(0).unwrap(), row.get::<String>(1).unwrap())
+        };
+        for (sql, in_transaction, replaced) in [
+            ("set lock_timeout = 7", false, true),
+            ("SET SESSION lock_timeout = 7", false, true),
+            ("/* set local */ set lock_timeout = 7", false, true),
+            ("set lock_timeout = 7", true, true),
+            ("set local lock_timeout = 7", true, false),
+            ("\n Set Local lock_timeout = 7; ", true, false),
+            ("set transaction isolation level serializable", true, false),
+            ("select 'set'", false, false),
+        ] {
+            for prepared in [true, false] {
+                let mut client = pool.get().unwrap();
+                let before = state(&mut client);
+                assert_eq!(before.1, "0", "{sql}");
+                let run = |client: &mut Client<'_>| match prepared {
+                    true => client.execute(sql, &[]).map(drop),
+                    false => client.batch(sql),
+                };
+                if in_transaction {
+                    let mut transaction = client.transaction().unwrap();
+                    run(&mut transaction).unwrap();
+                    transaction.commit().unwrap();
+                } else {
+                    run(&mut client).unwrap();
+                }
+                drop(client);
+                let after = state(&mut pool.get().unwrap());
+                assert_eq!(after.0 != before.0, replaced, "{sql}, prepared: {prepared}");
+            }
+        }
+        pool.get().unwrap().batch("begin; set local lock_timeout = 7; set lock_timeout = 8; commit").unwrap();
+        assert_eq!(state(&mut pool.get().unwrap()).1, "0", "among several");
+        pool.shared().execute("set lock_timeout = 7", &[]).unwrap();
+        let row = pool.shared().query_one("select current_setting('lock_timeout')", &[]).unwrap();
+        assert_eq!(row.get::<&str>(0).unwrap(), "0", "on the shared connection");
     });
 }
 
