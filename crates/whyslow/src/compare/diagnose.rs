@@ -11,7 +11,7 @@ use std::time::Duration;
 use analyse::warm_up::Course as WarmUp;
 use launch::Launcher;
 use model::plan::{Condition, Round, SplitMix64};
-use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
+use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Slice, Window};
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally, WakerWatch};
 
 use super::Early;
@@ -29,6 +29,8 @@ pub(super) use self::turns::{sampled_turns, seconds};
 const IDLE: f64 = 0.05;
 /// Switches a second from which on counters of threads, changed at each, would be felt: some 0.2 µs for each.
 const MANY_SWITCHES_PER_S: f64 = 5_000.0;
+/// How many times as much a request may cost while threads are sampled, at most: what costs more is not used.
+const TOO_DEAR: f64 = 1.2;
 /// Samples per second of CPU time: as many as there may be, for turns are short.
 const SAMPLES_HZ: u32 = 997;
 /// Why calls of a server that ran already are not traced.
@@ -119,12 +121,14 @@ struct Watched {
     /// The first of them, for what it tells of how to watch, and the requests per second in it.
     first: Window,
     per_s: f64,
+    /// Whether its CPUs are sampled although they often have nothing to do: to sample its threads cost too much.
+    whole_cpus: bool,
 }
 
 impl Watched {
     fn new(record: DiagnosticRecord, arm: usize, group: Group, condition: Condition) -> Self {
         let (beside, plain, first) = (Vec::new(), Sum::default(), Window::empty(condition));
-        Self { record, arm, group, beside, plain, first, per_s: 0.0 }
+        Self { record, arm, group, beside, plain, first, per_s: 0.0, whole_cpus: false }
     }
 
     fn works(&self) -> bool {
@@ -157,6 +161,8 @@ impl Course<'_> {
             Ok(())
         })?;
         self.pass(PassKind::Sampling, self.sampled, |_| true, progress)?;
+        self.each(Self::give_up_threads)?;
+        self.pass(PassKind::Sampling, self.sampled, |watched| watched.whole_cpus, progress)?;
         self.pass(PassKind::Beside, WATCHED, |watched| !watched.beside.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
@@ -243,7 +249,7 @@ impl Course<'_> {
     ) -> Result<(), Early> {
         let mut watches = Vec::new();
         for watched in &self.watched {
-            let (own, log) = (self.own_cpus(kind, &watched.first), &self.log);
+            let (own, log) = (self.own_cpus(kind, watched), &self.log);
             let log = log.with_extension(format!("{}.log", watched.record.arm));
             let attach = || match kind {
                 PassKind::Beside => Ok(Watch::beside(&watched.beside, &own)),
@@ -297,12 +303,36 @@ impl Course<'_> {
     /// CPUs that may be watched in the place of the server's threads. What the kernel does with interrupts off while a thread
     /// leaves a CPU is sampled in whoever comes next: of a server that is full this is another thread of it, of one that often
     /// has nothing to do it is nobody, and of its CPU time two fifths were missing.
-    fn own_cpus(&self, kind: PassKind, first: &Window) -> OwnCpus {
-        if kind == PassKind::Sampling && leaves_idle(first) {
+    fn own_cpus(&self, kind: PassKind, watched: &Watched) -> OwnCpus {
+        let first = &watched.first;
+        if kind == PassKind::Sampling && leaves_idle(first) && !watched.whole_cpus {
             return OwnCpus::default();
         }
         OwnCpus { cpus: self.bench.plan.placement.server_only(), switched_often: switches_often(first) }
     }
+
+    /// A server whose threads are sampled is slowed at each of its switches, and one that sleeps for every few requests by a third: then
+    /// samples of whole CPUs, in which the end of each switch is missing, tell more than none.
+    fn give_up_threads(&mut self, index: usize) -> Result<(), Early> {
+        let watched = &mut self.watched[index];
+        let is_sampling = |pass: &Pass| pass.kind == PassKind::Sampling;
+        let sampled = watched.record.passes.iter().find(|pass| is_sampling(pass));
+        let dearer =
+            sampled.and_then(|pass| Some(cost_ns(&pass.window.slices)? / cost_ns(&watched.plain.slices)?));
+        let has_own = !self.bench.plan.placement.server_only().is_empty();
+        if has_own && leaves_idle(&watched.first) && dearer.is_some_and(|dearer| dearer > TOO_DEAR) {
+            watched.whole_cpus = true;
+            watched.record.passes.retain(|pass| !is_sampling(pass));
+        }
+        Ok(())
+    }
+}
+
+/// CPU time of a request in these turns, in nanoseconds.
+fn cost_ns(slices: &[Slice]) -> Option<f64> {
+    let sum = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
+    let requests = sum(|slice| slice.requests);
+    (requests > 0).then(|| sum(|slice| slice.cpu_ns) as f64 / requests as f64)
 }
 
 /// The pool of one server's turns of one kind.
