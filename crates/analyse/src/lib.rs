@@ -53,7 +53,7 @@ pub use facts::detail::{
 };
 pub use facts::metric::{Metric, per_request};
 pub use facts::observed::Blocked;
-pub use facts::passes::{PassFault, PassFindings, PassSays};
+pub use facts::passes::{MAX_SLOWDOWN, PassFault, PassFindings, PassSays};
 pub use facts::resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use facts::shape::{PeakRemark, ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};

@@ -112,9 +112,9 @@ impl LaunchError {
 fn instead_of(name: &str) -> &'static str {
     const OF_SHELLS: [&str; 8] = ["cd", "export", "source", ".", "exec", "ulimit", "umask", "set"];
     if name.contains('=') {
-        "commands are started without a shell: set variables by env, as in 'env NAME=VALUE program'"
+        "commands are started without a shell: set variables with env, as in 'env NAME=VALUE program'"
     } else if OF_SHELLS.contains(&name) {
-        "commands are started without a shell: write sh -c '…' around one that needs it"
+        "commands are started without a shell: use sh -c '…' where one is needed"
     } else {
         "check its name, its folder and PATH"
     }

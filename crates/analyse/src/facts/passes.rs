@@ -18,7 +18,7 @@ const FEW_SWITCHES: f64 = 0.05;
 /// Likewise the share of a request's CPU time that they cost.
 const SMALL_SHARE: f64 = 0.02;
 /// CPU per request while watched over that untouched, from which on, either way, another server was watched.
-const MAX_SLOWDOWN: f64 = 1.2;
+pub const MAX_SLOWDOWN: f64 = 1.2;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.

@@ -31,7 +31,7 @@ pub enum Sending {
 }
 
 /// Why no connection will ever be any good.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hopeless {
     /// The server speaks something else than this.
     NotSpoken(&'static str),

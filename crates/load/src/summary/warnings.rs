@@ -118,7 +118,7 @@ fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "resent",
         format!(
-            "{} requests ({:.2} % of those sent) were on their way as the server closed their connection, or were refused unread, as by one that is short of workers or limits what it keeps open. They were sent again and are timed from the first time: look at its keep-alive settings, or use fewer connections (-c).",
+            "The server closed the connection of {} requests ({:.2} % of those sent) before it answered, or refused them unread. They were sent again, and are timed from the first attempt. It may be short of workers or limit kept connections: look at its keep-alive settings, or use fewer connections (-c).",
             report.resent,
             share * 100.0
         ),
@@ -324,9 +324,14 @@ mod tests {
         ("malformed", "not what was asked for: it", "Look at what the server sends.", |_, measured| {
             measured.malformed = Some("it".to_owned());
         }),
-        ("resent", "were on their way", "look at its keep-alive settings", |report, _| {
-            report.resent = report.requests / 500;
-        }),
+        (
+            "resent",
+            "before it answered, or refused them unread",
+            "look at its keep-alive settings",
+            |report, _| {
+                report.resent = report.requests / 500;
+            },
+        ),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));
             report.unsent = report.requests / 50;

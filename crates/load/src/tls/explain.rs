@@ -39,7 +39,7 @@ fn certificate(error: &CertificateError) -> String {
         }
         // Of the verifier's own errors only the words are there.
         other if other.to_string().contains("CaUsedAsEndEntity") => format!(
-            "the server's certificate is one of an authority (CA:TRUE), as 'openssl req -x509' makes it: make it one of a server with -addext basicConstraints=CA:FALSE; {ANYWAY}"
+            "the server's certificate is a CA certificate, as 'openssl req -x509' makes by default: make it with -addext basicConstraints=CA:FALSE; {ANYWAY}"
         ),
         other => format!("the server's certificate does not verify ({other}); {ANYWAY}"),
     }

@@ -79,7 +79,7 @@ impl Arms {
                     tolerated.into_iter().for_each(|line| left_out.let_through(line));
                     ready.push(name);
                 }
-                Err(error) => left_out.add(format!("{name}: {error:#}")),
+                Err(error) => left_out.add(format!("{name}: {}", crate::exit::told(&error))),
             }
         }
         Ok(ready)

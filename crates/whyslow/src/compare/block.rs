@@ -217,11 +217,12 @@ impl Block<'_> {
 
     fn asking(&self, condition: Condition, cycle: u64, pool: Option<u32>) -> Asking {
         let purpose = u64::from(self.number) << 32 | cycle;
-        let alone = self.bench.alone(self.fitted);
-        let length = if alone { self.bench.plan.timing.window.0 } else { turn(self.fitted) };
         let seed = SplitMix64::fork(self.bench.plan.seed, "arrivals", purpose).next_u64();
-        // A warm-up has turns of its own length, also of an arm alone.
-        let length = if pool.is_none() { warm_up_turn(self.fitted) } else { length };
+        let length = match pool {
+            None => warm_up_turn(self.fitted),
+            Some(_) if self.bench.alone(self.fitted) => self.bench.plan.timing.window.0,
+            Some(_) => turn(self.fitted),
+        };
         Asking { condition, length, seed, pool }
     }
 

@@ -63,7 +63,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
         tried += 1;
         crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len(), trial.words()));
         if let Err(error) = trial.run(bench, &run.manifest.pilot_per_s) {
-            crate::say(&format!("not tried: {}: {error:#}", trial.words()));
+            crate::say(&format!("not tried: {}: {}", trial.words(), crate::exit::told(&error)));
         }
         findings = analyse::analyse(&bench.dir.read()?);
     }

@@ -29,8 +29,6 @@ pub(super) use self::turns::{sampled_turns, seconds};
 const IDLE: f64 = 0.05;
 /// Switches a second from which on counters of threads, changed at each, would be felt: some 0.2 µs for each.
 const MANY_SWITCHES_PER_S: f64 = 5_000.0;
-/// How many times as much a request may cost while threads are sampled, at most: what costs more is not used.
-const TOO_DEAR: f64 = 1.2;
 /// Samples per second of CPU time: as many as there may be, for turns are short.
 const SAMPLES_HZ: u32 = 997;
 /// Why calls of a server that ran already are not traced.
@@ -320,7 +318,10 @@ impl Course<'_> {
         let dearer =
             sampled.and_then(|pass| Some(cost_ns(&pass.window.slices)? / cost_ns(&watched.plain.slices)?));
         let has_own = !self.bench.plan.placement.server_only().is_empty();
-        if has_own && leaves_idle(&watched.first) && dearer.is_some_and(|dearer| dearer > TOO_DEAR) {
+        if has_own
+            && leaves_idle(&watched.first)
+            && dearer.is_some_and(|dearer| dearer > analyse::MAX_SLOWDOWN)
+        {
             watched.whole_cpus = true;
             watched.record.passes.retain(|pass| !is_sampling(pass));
         }

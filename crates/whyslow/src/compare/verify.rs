@@ -95,7 +95,7 @@ impl Verified {
             Ok(checks) => (checks, None, Vec::new()),
             Err(error) => {
                 let log = error.downcast_ref::<LaunchError>().map(|error| error.failure().log);
-                (Vec::new(), Some(format!("{error:#}")), log.unwrap_or_default())
+                (Vec::new(), Some(crate::exit::told(&error)), log.unwrap_or_default())
             }
         };
         // A target of ours does all that the others do; somebody's own command has to give the answer.

@@ -62,7 +62,10 @@ impl Receiver {
     /// Says that figures did not arrive.
     pub(super) fn complain(&self, error: &anyhow::Error) {
         let authority = &self.authority;
-        crate::say(&format!("figures cannot be sent to {authority}: {error:#}; all else goes on"));
+        crate::say(&format!(
+            "figures cannot be sent to {authority}: {}; all else goes on",
+            crate::exit::told(error)
+        ));
     }
 
     /// Sends one body; an answer of 2xx is the only good one.

@@ -64,7 +64,7 @@ impl Routes {
             "/history" => self.indexed(|index| Ok(report::history_page(&history::series(index)?))),
             _ => return self.of_run(path),
         };
-        page.map_or_else(|error| message(500, "It cannot be shown", &format!("{error:#}")), ok_page)
+        page.map_or_else(|error| message(500, "It cannot be shown", &crate::exit::told(&error)), ok_page)
     }
 
     /// A page from the index, which is brought up to the runs first.

@@ -452,19 +452,27 @@ fn only_a_request_that_is_a_websocket_becomes_one() {
     }
 }
 
+/// What handlers were told of the end of their sockets.
+type Ends = Arc<Mutex<Vec<Option<Closed>>>>;
+
+/// A server that reads messages to the end, and what its handlers are told of that.
+fn reads_to_the_end(model: Model) -> (TestServer, Ends) {
+    let ends = Ends::default();
+    let (told, upgrade) = (Arc::clone(&ends), Upgrade::new());
+    let server = TestServer::of_model(model, move |request, response| {
+        upgrade.serve(request, response, |socket| {
+            while socket.recv()?.is_some() {}
+            told.lock().unwrap().push(socket.closed());
+            Ok(())
+        })
+    });
+    (server, ends)
+}
+
 #[test]
 fn a_handler_is_told_who_closed_and_why() {
     for model in MODELS {
-        let ends = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&ends);
-        let upgrade = Upgrade::new();
-        let server = TestServer::of_model(model, move |request, response| {
-            upgrade.serve(request, response, |socket| {
-                while socket.recv()?.is_some() {}
-                told.lock().unwrap().push(socket.closed());
-                Ok(())
-            })
-        });
+        let (server, ends) = reads_to_the_end(model);
         for (sent, closed, reason) in [
             (close(1000, b""), Closed::ByClient(1000), ""),
             (close(1002, b""), Closed::ByClient(1002), ""),
@@ -487,16 +495,7 @@ fn a_handler_is_told_who_closed_and_why() {
 #[test]
 fn a_server_that_ends_says_so_to_every_client() {
     for model in MODELS {
-        let ends = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&ends);
-        let upgrade = Upgrade::new();
-        let server = TestServer::of_model(model, move |request, response| {
-            upgrade.serve(request, response, |socket| {
-                while socket.recv()?.is_some() {}
-                told.lock().unwrap().push(socket.closed());
-                Ok(())
-            })
-        });
+        let (server, ends) = reads_to_the_end(model);
         let mut sockets: Vec<Socket> = (0..5).map(|_| Socket::new(&server)).collect();
         server.until("all talk", |server| server.metric("requests_total") == 5);
         std::thread::sleep(Duration::from_millis(20));

@@ -42,9 +42,9 @@ pub(super) fn words(code: u64) -> &'static str {
         ID_ERROR => "it names a stream or push that cannot be",
         SETTINGS_ERROR => "its settings cannot be",
         MISSING_SETTINGS => "its control stream does not begin with settings",
-        MESSAGE_ERROR => "an answer is none",
+        MESSAGE_ERROR => "an answer is malformed",
         DECOMPRESSION_FAILED => "the compressed fields stand for nothing",
         ENCODER_STREAM_ERROR | DECODER_STREAM_ERROR => "its instructions on compressed fields cannot be",
-        _ => "it does what HTTP/3 has no name for",
+        _ => "it breaks a rule of HTTP/3",
     }
 }

@@ -87,13 +87,10 @@ const END: [Instruction; 2] = [
     Instruction { code: EXIT, registers: 0, offset: 0, immediate: 0 },
 ];
 
-/// Goes to the end, `rest` instructions further on, where the process that runs is one of `others`.
-fn none_of(others: BorrowedFd<'_>, rest: i16) -> [Instruction; 9] {
+/// Goes to the end, `rest` instructions further on, where the process whose id is in register `process` is one of `others`.
+fn none_of(others: BorrowedFd<'_>, process: u8, rest: i16) -> [Instruction; 7] {
     [
-        one(CALL, [0, 0], 0, CURRENT_PROCESS),
-        // The process's id is above the thread's.
-        one(RSH, [0, 0], 0, 32),
-        one(STXW, [FRAME, 0], -4, 0),
+        one(STXW, [FRAME, process], -4, 0),
         one(LDDW, [1, MAP], 0, others.as_raw_fd()),
         one(0, [0, 0], 0, 0),
         one(MOV_REGISTER, [2, FRAME], 0, 0),
@@ -125,9 +122,12 @@ pub(super) fn counter(
     ];
     let which = [first, second, one(MOV, [7, 0], 0, last_call)];
     let slots = slots_of_this_cpu(cpus, map, add.len() as i16);
-    let whose = others.map(|others| none_of(others, (slots.len() + add.len()) as i16));
-    let whose = whose.as_ref().map_or(&[][..], |whose| whose);
-    [&which[..], whose, &slots, &add, &END].concat()
+    let whose = others.map_or_else(Vec::new, |others| {
+        // The process's id is above the thread's.
+        let process = [one(CALL, [0, 0], 0, CURRENT_PROCESS), one(RSH, [0, 0], 0, 32)];
+        [&process[..], &none_of(others, 0, (slots.len() + add.len()) as i16)].concat()
+    });
+    [&which[..], &whose, &slots, &add, &END].concat()
 }
 
 /// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is neither the idle one nor one of
@@ -171,14 +171,8 @@ pub(super) fn stopwatch(
         one(MOV, [1, 0], 0, waking),
         one(STXDW, [9, 1], place(WOKEN), 0),
         one(JEQ, [7, 0], 7 + rest, 0),
-        one(STXW, [FRAME, 7], -4, 0),
-        one(LDDW, [1, MAP], 0, others.as_raw_fd()),
-        one(0, [0, 0], 0, 0),
-        one(MOV_REGISTER, [2, FRAME], 0, 0),
-        one(ADD, [2, 0], 0, -4),
-        one(CALL, [0, 0], 0, MAP_LOOKUP),
-        one(JNE, [0, 0], rest, 0),
     ];
+    let whose = none_of(others, 7, rest);
     let begin = [
         one(CALL, [0, 0], 0, CURRENT_PROCESS),
         one(MOV_REGISTER, [7, 0], 0, 0),
@@ -187,6 +181,6 @@ pub(super) fn stopwatch(
         one(CALL, [0, 0], 0, TIME_NS),
         one(MOV_REGISTER, [8, 0], 0, 0),
     ];
-    let slots = slots_of_this_cpu(cpus, map, weigh.len() as i16 + rest);
-    [&begin[..], &slots, &weigh, &add, &END].concat()
+    let slots = slots_of_this_cpu(cpus, map, (weigh.len() + whose.len()) as i16 + rest);
+    [&begin[..], &slots, &weigh, &whose, &add, &END].concat()
 }

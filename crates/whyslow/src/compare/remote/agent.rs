@@ -88,7 +88,7 @@ fn before_a_plan(
             Command::Plan { plan, host } => return Ok(Some((*plan, host))),
             Command::Clock => Event::Clock(now_ns()),
             Command::Window { job, cpus } => window::run(&job, cpus.as_ref(), commands, interrupt.flag())
-                .unwrap_or_else(|error| Event::Refused(format!("{error:#}"))),
+                .unwrap_or_else(|error| Event::Refused(crate::exit::told(&error))),
             other => Event::Refused(format!("there is no plan yet for {other:?}")),
         })?;
     }
@@ -198,7 +198,7 @@ pub(super) fn say(event: &Event) -> anyhow::Result<()> {
 }
 
 fn refused(early: Early) -> Event {
-    Event::Refused(format!("{:#}", early.into_error()))
+    Event::Refused(crate::exit::told(&early.into_error()))
 }
 
 struct Agent<'a> {
