@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,6 +53,22 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// It listens, but not on the port that it was given.
+    #[error(
+        "it did not answer within {:.1} s: it listens on {} instead of {addr}: write {{port}} where its command names the port, or \
+         have it read PORT and say --port-env",
+        waited.as_secs_f64(), listed(listens)
+    )]
+    Elsewhere {
+        /// How long it was given.
+        waited: Duration,
+        /// Where it was asked.
+        addr: SocketAddr,
+        /// Where it listens.
+        listens: BTreeSet<SocketAddr>,
+        /// Last lines of its log.
+        log: Vec<String>,
+    },
     /// A server that was to run already does not answer.
     #[error("nothing answers on {addr}, where it was to run already: {reason}")]
     NotRunning {
@@ -94,7 +111,7 @@ impl LaunchError {
         let (kind, log) = match self {
             Self::Build { log, .. } => (FailureKind::Build, log.clone()),
             Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
-            Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
+            Self::NotReady { log, .. } | Self::Elsewhere { log, .. } => (FailureKind::NotReady, log.clone()),
             Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
             Self::NotRunning { .. } => (FailureKind::NotReady, Vec::new()),
             Self::Git(_) => (FailureKind::Build, Vec::new()),
@@ -106,6 +123,11 @@ impl LaunchError {
         };
         Failure { kind, text: self.to_string(), log }
     }
+}
+
+/// Addresses, one after another.
+pub(crate) fn listed(addresses: &BTreeSet<SocketAddr>) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What to write where there is no program of this name.

@@ -51,5 +51,5 @@ pub use port::{free_port, port_free};
 pub use probe::{probe, probe_with_body};
 pub use process::{Exit, Process, Stopped};
 pub use program::{executable_of, sha256, sha256_file};
-pub use ready::{NOT_YET, Shown, unexpected, wait_until};
+pub use ready::{NOT_YET, Shown, takes, unexpected, wait_until};
 pub use verify::{Check, verify};

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use model::plan::Expect;
 use model::record::{Answer, status_name};
 
+use crate::error::listed;
 use crate::listen::takes_datagrams;
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
@@ -24,9 +25,6 @@ const WRONG_LIMIT: Duration = Duration::from_secs(3);
 const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
 /// Between two looks at where it listens, which read all of `/proc`.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What can be done about a server that listens on a port of its own.
-const FIXED_PORT: &str = ": write {port} where its command names the port, or have it read PORT and say --port-env; a server that can do \
-                          neither can be started by hand and compared by its URL";
 
 /// What one question to a target brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +41,8 @@ pub enum Shown<T> {
 /// `addr`; gives what it showed, and milliseconds from its start.
 ///
 /// # Errors
-/// [`LaunchError::Exited`], [`LaunchError::NotReady`] with what it listens on instead, or [`LaunchError::WrongAnswer`]
-/// with what came instead; each with the last lines of its log.
+/// [`LaunchError::Exited`], [`LaunchError::NotReady`], [`LaunchError::Elsewhere`] where it listens on other ports alone, or
+/// [`LaunchError::WrongAnswer`] with what came instead; each with the last lines of its log. It goes on running where it had not ended.
 pub fn wait_until<T>(
     process: &mut Process,
     addr: SocketAddr,
@@ -129,15 +127,22 @@ impl Probes {
 
     fn failure(self, process: &Process, addr: SocketAddr, waited: Duration) -> LaunchError {
         let log = log_of(process);
-        match self.wrong {
-            Some((what, _)) => LaunchError::WrongAnswer { what, log },
-            None => {
-                let other = instead(process, addr)
-                    .filter(|_| !takes_datagrams(process.supervisor_pid(), addr.port()));
-                let seen = other.unwrap_or_else(|| format!("on {addr} {}", self.last));
-                LaunchError::NotReady { waited, seen, log }
-            }
+        if let Some((what, _)) = self.wrong {
+            return LaunchError::WrongAnswer { what, log };
         }
+        let listens = listeners(process.root());
+        let takes_some = takes_datagrams(process.supervisor_pid(), addr.port());
+        let on_it = |own: &SocketAddr| own.port() == addr.port();
+        let seen = if takes_some || listens.iter().any(|own| on_it(own) && takes(own.ip(), addr.ip())) {
+            format!("on {addr} {}", self.last)
+        } else if listens.is_empty() {
+            format!("it listens on no TCP port, {addr} was expected")
+        } else if listens.iter().any(on_it) {
+            format!("it listens on {} instead of {addr}", listed(&listens))
+        } else {
+            return LaunchError::Elsewhere { waited, addr, listens, log };
+        };
+        LaunchError::NotReady { waited, seen, log }
     }
 }
 
@@ -178,30 +183,14 @@ fn own_answer(process: &Process, addr: SocketAddr, waited: Duration) -> Result<(
     if takes_datagrams(process.supervisor_pid(), addr.port()) {
         return Ok(());
     }
-    let seen = format!("another process answers on {addr}, and it listens on {}", list(&ports));
+    let seen = format!("another process answers on {addr}, and it listens on {}", listed(&ports));
     Err(LaunchError::NotReady { waited, seen, log: log_of(process) })
 }
 
-/// Where it listens instead.
-fn instead(process: &Process, addr: SocketAddr) -> Option<String> {
-    let ports = listeners(process.root());
-    if ports.is_empty() {
-        return Some(format!("it listens on no TCP port, {addr} was expected"));
-    }
-    if ports.iter().any(|own| own.port() == addr.port() && takes(own.ip(), addr.ip())) {
-        return None;
-    }
-    let remedy = if ports.iter().any(|own| own.port() == addr.port()) { "" } else { FIXED_PORT };
-    Some(format!("it listens on {} instead of {addr}{remedy}", list(&ports)))
-}
-
 /// Whether a socket that listens on `own` gets what is sent to `asked`.
-fn takes(own: IpAddr, asked: IpAddr) -> bool {
+#[must_use]
+pub fn takes(own: IpAddr, asked: IpAddr) -> bool {
     own.is_unspecified() || own.to_canonical() == asked
-}
-
-fn list(ports: &std::collections::BTreeSet<SocketAddr>) -> String {
-    ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn log_of(process: &Process) -> Vec<String> {

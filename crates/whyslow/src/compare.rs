@@ -180,6 +180,7 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
         run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
+        own_ports: &server::OwnPorts::default(),
     };
     session::Session::new(bench, manifest).without(unbuilt).run()?;
     if plan.design.confirm && !interrupt.is_set() {
@@ -262,6 +263,7 @@ fn go_into(
         run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
+        own_ports: &server::OwnPorts::default(),
     };
     let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;

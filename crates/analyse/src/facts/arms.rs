@@ -231,6 +231,12 @@ pub struct ArmFindings {
     pub context_switches_per_request: Option<Switches>,
     /// TCP segments with data, where the kernel told of the server's connections.
     pub segments_per_request: Option<Segments>,
+    /// Bytes of answers that the generator read, heads and frames with them.
+    #[serde(default)]
+    pub bytes_per_request: Option<f64>,
+    /// Page faults that no disk was read for.
+    #[serde(default)]
+    pub page_faults_per_request: Option<f64>,
     /// System calls by name, where they were counted.
     pub syscalls_per_request: BTreeMap<String, f64>,
     /// Time ready threads waited for a CPU, in nanoseconds per request.
@@ -300,6 +306,8 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         services: services(&windows),
         context_switches_per_request: switches(pooled),
         segments_per_request: segments(&windows, pooled),
+        bytes_per_request: bytes(&windows),
+        page_faults_per_request: pooled(|window| window.target.minor_faults),
         syscalls_per_request: observed::syscalls(sheet, name, passes),
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
@@ -330,6 +338,13 @@ fn overload(sheet: &Sheet, name: &str) -> Option<Overload> {
             answered_per_s: median(|window| Some(window.load.rate_per_s))?,
         })
     })
+}
+
+/// Bytes read for each answer.
+fn bytes(windows: &[&Window]) -> Option<f64> {
+    let sum = |count: fn(&LoadReport) -> u64| windows.iter().map(|window| count(&window.load)).sum::<u64>();
+    let requests = sum(|load| load.requests);
+    (requests > 0).then(|| sum(|load| load.bytes_read) as f64 / requests as f64)
 }
 
 /// What services used in the turns of one arm, per request answered in them.

@@ -30,7 +30,7 @@ impl PartialEq for Figure {
 }
 
 /// All of them, in the order in which they are listed.
-pub(super) const FIGURES: [Figure; 22] = [
+pub(super) const FIGURES: [Figure; 24] = [
     metric("cpu_per_request", Unit::Time, Metric::CpuPerRequest, |arm| cpu(arm, |cpu| cpu.total)),
     metric("rate", Unit::Rate, Metric::Rate, |arm| arm.rate_per_s),
     metric("p50", Unit::Time, Metric::P50, |arm| arm.latency_ns.p50),
@@ -47,6 +47,8 @@ pub(super) const FIGURES: [Figure; 22] = [
     scored("context_switches_involuntary", Unit::Number, |arm| switches(arm, |one| one.involuntary)),
     scored("segments_sent", Unit::Number, |arm| arm.segments_per_request.map(|one| one.sent)),
     scored("segments_received", Unit::Number, |arm| arm.segments_per_request.map(|one| one.received)),
+    scored("bytes", Unit::Size, |arm| arm.bytes_per_request),
+    scored("page_faults", Unit::Number, |arm| arm.page_faults_per_request),
     scored("run_wait", Unit::Time, |arm| arm.run_wait_ns_per_request),
     watched("syscalls", |arm| calls(arm, |_| true)),
     watched("writes", |arm| calls(arm, |name| WRITES.contains(&name))),

@@ -55,7 +55,7 @@ pub use workload::{Reach, ReadyBy, Same, SentFile, Workload};
 pub enum PlanError {
     /// A command does not say where the port goes.
     #[error(
-        "the command of '{arm}' has no {{port}}: put {{port}} where the port goes, or pass --port-env if it reads PORT"
+        "the command of '{arm}' has no {{port}}: put {{port}} where the port goes, or pass --port-env if it reads PORT or its port cannot be changed"
     )]
     NoPort {
         /// The arm's name.

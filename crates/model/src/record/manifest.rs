@@ -215,6 +215,13 @@ pub enum AloneReason {
         /// What one process may have.
         allowed: u64,
     },
+    /// Two listen on the same port, whatever they are given.
+    Port {
+        /// Which.
+        arms: [String; 2],
+        /// The port.
+        port: u16,
+    },
     /// One works while nobody asks it anything.
     Background {
         /// Which.
@@ -235,6 +242,9 @@ impl fmt::Display for AloneReason {
             ),
             Self::Descriptors { needed, allowed } => {
                 write!(f, "their connections need {needed} file descriptors, one process may have {allowed}")
+            }
+            Self::Port { arms: [one, other], port } => {
+                write!(f, "'{one}' and '{other}' both listen on port {port}, whatever they are given")
             }
             Self::Background { arm, share } => {
                 write!(f, "'{arm}' keeps {:.0} % of a CPU busy while nobody asks it anything", share * 100.0)

@@ -81,7 +81,7 @@ impl Bench<'_> {
         let spec = Spec { argv, cpus: Some(self.placement.server.clone()), ..plain };
         let mut process = launcher.start(&spec)?;
         let Self { workload, arm, placement, .. } = *self;
-        let place = Place { workload, arm, placement, address: on_loopback(port), services: Vec::new() };
+        let mut place = Place { workload, arm, placement, address: on_loopback(port), services: Vec::new() };
         let starting = Starting { launcher: &launcher, log: &log, limit: READY_LIMIT };
         place.wait_ready(&mut process, &starting)?;
         let loaded = self.load(&place);

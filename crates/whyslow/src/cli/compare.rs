@@ -147,7 +147,7 @@ pub(crate) struct CompareArgs {
     /// Seed for order, ports, padding and arrivals [default: random, and recorded]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Commands read their port from the environment variable PORT
+    /// Commands read their port from the environment variable PORT, or listen on one that cannot be changed
     #[arg(long)]
     pub(crate) port_env: bool,
     /// How to tell that an arm is ready: a path that answers GET with a status below 500, or a command that ends with status 0 [default:

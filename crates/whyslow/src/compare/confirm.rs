@@ -12,7 +12,7 @@ use model::record::{Run, RunDir};
 use model::units::Span;
 
 use super::remedies::{Change, Library, Remedy, against, seen_on};
-use super::server::Bench;
+use super::server::{Bench, OwnPorts};
 use super::{run_id, session};
 use crate::catalogue::Catalogue;
 
@@ -125,7 +125,8 @@ impl Trial {
         dir.write_host(&super::host(&plan))?;
         let (run_id, started) = run_id::now(plan.seed);
         let manifest = session::manifest(&plan, run_id, started);
-        session::Session::new(Bench { plan: &plan, dir: &dir, ..*bench }, manifest).without(unbuilt).run()
+        let bench = Bench { plan: &plan, dir: &dir, own_ports: &OwnPorts::default(), ..*bench };
+        session::Session::new(bench, manifest).without(unbuilt).run()
     }
 
     /// The arms as they are and changed, under the one condition in which the cause was named.

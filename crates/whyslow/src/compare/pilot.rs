@@ -270,6 +270,9 @@ impl Bench<'_> {
         if needed > allowed {
             return Some(AloneReason::Descriptors { needed, allowed });
         }
+        if let Some((one, other)) = self.on_one_port(pilots) {
+            return Some(AloneReason::Port { arms: [one.arm.clone(), other.arm.clone()], port: one.port });
+        }
         let needed_bytes: u64 = pilots.iter().map(|piloted| piloted.rss_bytes).sum();
         let available_bytes = match &self.elsewhere.server {
             Some(remote) => remote.hello.available_bytes,
@@ -281,6 +284,17 @@ impl Bench<'_> {
         let busiest = pilots.iter().max_by(|a, b| a.background.total_cmp(&b.background))?;
         (busiest.background >= MOST_BACKGROUND)
             .then(|| AloneReason::Background { arm: busiest.record.arm.clone(), share: busiest.background })
+    }
+
+    /// Two arms that were started on the same port.
+    fn on_one_port<'p>(&self, pilots: &'p [Piloted]) -> Option<(&'p RoundRecord, &'p RoundRecord)> {
+        let started = |record: &&RoundRecord| {
+            record.failure.is_none() && self.plan.arms[record.round.arm].source.running().is_none()
+        };
+        let records: Vec<&RoundRecord> = pilots.iter().map(|piloted| &piloted.record).filter(started).collect();
+        records.iter().enumerate().find_map(|(index, one)| {
+            records[index + 1..].iter().find(|other| other.port == one.port).map(|other| (*one, *other))
+        })
     }
 
     /// Connections that every arm can answer within a turn, where the `connections` there are now are too many.

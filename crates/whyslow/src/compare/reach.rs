@@ -1,5 +1,6 @@
 //! How an arm is reached, when it is ready, and what it answers to what it is asked.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -25,6 +26,8 @@ const MOST_NAMES: usize = 64;
 const ASKING_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server that runs already may take to answer once.
 const MEETING_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may take to answer on a port of its own, on which it has listened for some seconds.
+const OWN_PORT_LIMIT: Duration = Duration::from_secs(10);
 /// How long a command that is asked whether a server is ready may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Between two such commands: each is a process, and shares CPUs with what starts.
@@ -53,12 +56,16 @@ pub(crate) fn on_loopback(port: u16) -> SocketAddr {
 }
 
 /// What a server is asked and watched with while it starts.
+#[derive(Clone, Copy)]
 pub(crate) struct Starting<'a> {
     pub(crate) launcher: &'a Launcher,
     /// Where commands that ask whether it is ready write.
     pub(crate) log: &'a Path,
     pub(crate) limit: Duration,
 }
+
+/// The answer that showed a server ready, where it was asked for one, and milliseconds from its start.
+type Ready = (Option<Answer>, u64);
 
 impl Place<'_> {
     /// Where requests go.
@@ -99,13 +106,32 @@ impl Place<'_> {
         !reach.tls && reach.unix.is_none() && !job.has_streams()
     }
 
-    /// Waits until the server shows that it is ready; gives its answer, where it was asked for one, and milliseconds from
-    /// its start.
+    /// Waits until the server shows that it is ready; one that listens on a port of its own, whatever it was given, is met there.
     pub(crate) fn wait_ready(
-        &self,
+        &mut self,
         process: &mut Process,
         starting: &Starting<'_>,
-    ) -> Result<(Option<Answer>, u64), LaunchError> {
+    ) -> Result<Ready, LaunchError> {
+        let error = match self.wait_here(process, starting) {
+            Err(error @ LaunchError::Elsewhere { .. }) if self.workload.reach.unix.is_none() => error,
+            outcome => return outcome,
+        };
+        let LaunchError::Elsewhere { addr, listens, .. } = &error else { return Err(error) };
+        let ports: BTreeSet<u16> =
+            listens.iter().filter(|own| launch::takes(own.ip(), addr.ip())).map(SocketAddr::port).collect();
+        let limit = starting.limit.min(OWN_PORT_LIMIT);
+        for port in &ports {
+            self.address.set_port(*port);
+            match self.wait_here(process, &Starting { limit, ..*starting }) {
+                Err(_) if ports.len() > 1 => {}
+                outcome => return outcome,
+            }
+        }
+        Err(error)
+    }
+
+    /// Waits until the server shows that it is ready, where it was told to listen.
+    fn wait_here(&self, process: &mut Process, starting: &Starting<'_>) -> Result<Ready, LaunchError> {
         let (path, any_status) = match &self.workload.ready {
             Some(ReadyBy::Command(words)) => {
                 let command = self.command(words, starting);

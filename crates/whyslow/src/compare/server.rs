@@ -1,5 +1,7 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,6 +58,22 @@ pub(super) struct Bench<'a> {
     pub(super) services: &'a Services,
     /// The other machines, if there are any.
     pub(super) elsewhere: &'a Elsewhere,
+    /// The ports of servers that take no other.
+    pub(super) own_ports: &'a OwnPorts,
+}
+
+/// Ports that arms, by their place in the plan, listen on whatever they are given: found at their first start.
+#[derive(Debug, Default)]
+pub(super) struct OwnPorts(RefCell<BTreeMap<usize, u16>>);
+
+impl OwnPorts {
+    fn of(&self, arm: usize) -> Option<u16> {
+        self.0.borrow().get(&arm).copied()
+    }
+
+    fn note(&self, arm: usize, port: u16) {
+        self.0.borrow_mut().insert(arm, port);
+    }
 }
 
 /// A server that answered as expected.
@@ -147,10 +165,9 @@ impl<'a> Bench<'a> {
         // A port of its own for each purpose: on one that was used a moment ago, connections linger.
         let order = u64::from(attempt) << 40 | u64::from(block) << 8 | u64::from(position);
         let port = SplitMix64::fork(self.plan.seed, purpose.word(), order).next_u64();
-        let port = free_port(port).map_err(failed)?;
-        record.port = port;
+        let port = self.own_ports.of(index).map_or_else(|| free_port(port), Ok).map_err(failed)?;
         let log = self.dir.log_path(&record.round, &arm.name);
-        let place = self.place(index, self.elsewhere.address(port));
+        let mut place = self.place(index, self.elsewhere.address(port));
         let mut spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
@@ -165,6 +182,10 @@ impl<'a> Bench<'a> {
         let starting = Starting { launcher: self.launcher, log: &asking, limit };
         let ready = place.wait_ready(&mut started.process, &starting);
         (record.answer, record.ready_ms) = ready.map_err(|error| failed(contained::explained(arm, error)))?;
+        record.port = place.address.port();
+        if record.port != port {
+            self.own_ports.note(index, record.port);
+        }
         let group = started.group().map_err(|error| Early::Arm(index, not_seen(&error, &started.process)))?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {

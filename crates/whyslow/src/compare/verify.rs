@@ -190,7 +190,7 @@ fn checks(
     let port = free_port(u64::from(std::process::id()))?;
     let services = beside.places(arm, launcher, placement, limit)?;
     let address = on_loopback(port);
-    let place = Place { workload, arm, placement, address, services };
+    let mut place = Place { workload, arm, placement, address, services };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), log) };
     let mut process = contained::start(launcher, arm, spec, VERIFYING, limit)?.process;
     let ready = place.wait_ready(&mut process, &Starting { launcher, log, limit });

@@ -5,14 +5,9 @@ use model::record::{FailureKind, RunDir};
 use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// An arm's fault, the kind of failure, and what is said of it.
-const FAULTS: [(&str, FailureKind, &str); 6] = [
+const FAULTS: [(&str, FailureKind, &str); 5] = [
     ("exit", FailureKind::Exited, "before it was ready"),
     ("silent", FailureKind::NotReady, "it listens on no TCP port"),
-    (
-        "elsewhere",
-        FailureKind::NotReady,
-        ": write {port} where its command names the port, or have it read PORT",
-    ),
     ("status", FailureKind::WrongAnswer, "status 500 instead of 200"),
     ("crash", FailureKind::Crashed, "under load"),
     ("once", FailureKind::Crashed, "it exited with code 3 under load"),
@@ -120,6 +115,30 @@ fn a_server_that_begins_a_session_of_its_own_is_measured_like_any_other() {
     let said = whyslow_in(&folder, &[&args[..], &SHORT].concat()).json();
     for arm in said["arms"].as_array().unwrap() {
         assert_eq!((&arm["ok"], arm["requests"].as_u64() > Some(0)), (&true.into(), true), "{arm}");
+    }
+}
+
+/// An arm that listens on `port`, whatever it is given.
+fn fixed(name: &str, port: u16) -> String {
+    format!("{name}=sh -c \"exec '{FIXTURE}' {port} none\" {{port}}")
+}
+
+#[test]
+fn servers_that_take_no_port_are_met_on_their_own_and_share_one_in_turn() {
+    let port = |seed| launch::free_port(u64::from(std::process::id()) + seed).unwrap();
+    let one_at_a_time = format!("one arm at a time: 'main' and 'pr' both listen on port {}, whatever", port(0));
+    for (second, is_shared) in [(port(0), true), (port(1), false)] {
+        let folder = fresh_folder();
+        let (main, pr) = (fixed("main", port(0)), fixed("pr", second));
+        let head = ["compare", &main, &pr, "--equal-rates", "none", "--no-why", "--ready-limit", "2s"];
+        let said = whyslow_in(&folder, &[&head[..], &["--out", "run"], &SHORT].concat());
+        assert_eq!(said.err.contains(&one_at_a_time), is_shared, "{said:?}");
+        let run = RunDir::open(&folder.join("run")).read().unwrap();
+        for record in &run.rounds {
+            assert_eq!(record.failure, None, "{record:?}");
+            assert_eq!(record.port, if record.arm == "main" { port(0) } else { second });
+        }
+        assert_eq!(run.rounds.len(), 2);
     }
 }
 

@@ -17,7 +17,7 @@ const CASES: [(Spoil, &str); 24] = [
     (|p| p.arms[1].run = Vec::new(), "the command of 'pr' cannot be split into words: check its quotes"),
     (
         |p| p.arms[1].run = vec!["./server".to_owned()],
-        "the command of 'pr' has no {port}: put {port} where the port goes, or pass --port-env if it reads PORT",
+        "the command of 'pr' has no {port}: put {port} where the port goes, or pass --port-env if it reads PORT or its port cannot be changed",
     ),
     (|p| rename(p, ""), "'' cannot name an arm: use letters, digits, '.', '_', '@', '+' or '-', at most 64"),
     (
