@@ -291,7 +291,8 @@ impl Bench<'_> {
         let started = |record: &&RoundRecord| {
             record.failure.is_none() && self.plan.arms[record.round.arm].source.running().is_none()
         };
-        let records: Vec<&RoundRecord> = pilots.iter().map(|piloted| &piloted.record).filter(started).collect();
+        let records: Vec<&RoundRecord> =
+            pilots.iter().map(|piloted| &piloted.record).filter(started).collect();
         records.iter().enumerate().find_map(|(index, one)| {
             records[index + 1..].iter().find(|other| other.port == one.port).map(|other| (*one, *other))
         })
