@@ -3,10 +3,12 @@
 mod figure;
 mod parse;
 mod says;
+mod stored;
 
 use model::plan::GateId;
 use model::record::Run;
 
+use crate::facts::arms::ArmFindings;
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
 use crate::findings::{FailIfFindings, FailIfOutcome, Findings};
@@ -15,6 +17,7 @@ use crate::verdicts::bound::Order;
 use crate::verdicts::{Comparison, Verdict};
 use figure::Figure;
 pub use says::{Against, AskedFigure, Basis, FailIfSays, WhyAbsent};
+pub use stored::{Stored, StoredError};
 
 /// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
 const LEVEL: f64 = 0.95;
@@ -55,12 +58,16 @@ enum Value {
 }
 
 impl FailIf {
-    /// Judges the condition of the findings on `run`.
+    /// Judges the condition of the findings on `run`; counts that are held against another are so against those of `stored`, if there
+    /// is one.
     #[must_use]
-    pub fn judge(&self, run: &Run, findings: &Findings) -> FailIfFindings {
+    pub fn judge(&self, run: &Run, findings: &Findings, stored: Option<&Stored>) -> FailIfFindings {
         let (outcome, says) = match &self.asks {
             Asks::Verdict(verdict, metric) => self.verdict(findings, *verdict, *metric),
-            Asks::Figure(figure, order, value) => self.figure(run, findings, figure, *order, *value),
+            Asks::Figure(figure, order, value) => {
+                let stored = stored.filter(|_| figure.is_count() && !matches!(value, Value::Own(_)));
+                self.figure((run, findings, stored), figure, *order, *value)
+            }
         };
         FailIfFindings {
             condition: self.text.clone(),
@@ -87,25 +94,32 @@ impl FailIf {
 
     fn figure(
         &self,
-        run: &Run,
-        found: &Findings,
+        (run, found, stored): (&Run, &Findings, Option<&Stored>),
         figure: &Figure,
         order: Order,
         value: Value,
     ) -> (FailIfOutcome, FailIfSays) {
-        if let Some(gate) = self.void_by(found, figure, value) {
+        let own = stored.is_some() || matches!(value, Value::Own(_));
+        if let Some(gate) = self.void_by(found, figure, own) {
             return (FailIfOutcome::Void, FailIfSays::Void { figure: figure.asked(), gate });
         }
+        if let Some(stored) = stored
+            && let Some(machines) = stored.other_machine(run)
+        {
+            let (figure, run) = (figure.asked(), stored.name().to_owned());
+            return (FailIfOutcome::Void, FailIfSays::OtherMachine { figure, run, machines });
+        }
         match (value, figure.metric) {
-            (Value::Times(limit), Some(metric)) => self.ratio(found, metric, order, limit),
-            _ => self.counted(run, found, figure, order, value),
+            (Value::Times(limit), Some(metric)) if stored.is_none() => {
+                self.ratio(found, metric, order, limit)
+            }
+            _ => self.counted((run, found, stored), figure, order, value),
         }
     }
 
-    /// The gate that voids a figure; of two arms where it is held against the baseline.
-    fn void_by(&self, found: &Findings, figure: &Figure, value: Value) -> Option<GateId> {
+    /// The gate that voids a figure; of two arms where it is held against the baseline, and not on its `own`.
+    fn void_by(&self, found: &Findings, figure: &Figure, own: bool) -> Option<GateId> {
         let metric = figure.metric.unwrap_or(Metric::CpuPerRequest);
-        let own = matches!(value, Value::Own(_));
         let arms = [Some(self.arm.as_str()), (!own).then_some(found.baseline.as_str())];
         let voids = |gate: &&gates::Gate| arms.into_iter().flatten().any(|arm| gate.is_against(arm, metric));
         found.gates.iter().find(voids).map(|gate| gate.id)
@@ -138,24 +152,26 @@ impl FailIf {
     /// A figure as it was pooled over all blocks.
     fn counted(
         &self,
-        run: &Run,
-        found: &Findings,
+        (run, found, stored): (&Run, &Findings, Option<&Stored>),
         figure: &Figure,
         order: Order,
         value: Value,
     ) -> (FailIfOutcome, FailIfSays) {
-        let read = |name: &str| {
-            let arm = found.arms.iter().find(|arm| arm.name == name)?;
-            (figure.read)(arm).map(|value| (value, figure.basis(run, found, arm)))
+        let arm = |name: &str| found.arms.iter().find(|arm| arm.name == name);
+        let read = |arm: &ArmFindings| (figure.read)(arm).map(|value| (value, figure.basis(run, found, arm)));
+        let Some((own, basis)) = arm(&self.arm).and_then(read) else {
+            return absent(found, figure, &self.arm);
         };
-        let Some((own, basis)) = read(&self.arm) else { return absent(found, figure, &self.arm) };
-        let base = if matches!(value, Value::Own(_)) {
-            Some(0.0)
-        } else {
-            read(&found.baseline).map(|(base, _)| base)
+        let (baseline, base) = match (value, stored) {
+            (Value::Own(_), _) => (String::new(), Some(0.0)),
+            (_, Some(stored)) => (stored.named(&self.arm), stored.arm(&self.arm).and_then(figure.read)),
+            (_, None) => (found.baseline.clone(), arm(&found.baseline).and_then(figure.read)),
         };
-        let Some(base) = base else { return absent(found, figure, &found.baseline) };
-        let baseline = found.baseline.clone();
+        let Some(base) = base else {
+            let (found, name) =
+                stored.map_or((found, &found.baseline), |stored| (stored.findings(), &self.arm));
+            return absent(found, figure, name);
+        };
         let (compared, limit, against) = match value {
             Value::Own(limit) => (own, limit, Against::Itself),
             Value::Times(limit) => {
@@ -178,10 +194,10 @@ fn absent(found: &Findings, figure: &Figure, arm: &str) -> (FailIfOutcome, FailI
 }
 
 impl Findings {
-    /// The same findings with what came of `conditions` on their run.
+    /// The same findings with what came of `conditions` on their run, in which counts are held against those of `stored`.
     #[must_use]
-    pub fn judged(mut self, run: &Run, conditions: &[FailIf]) -> Self {
-        self.fail_if = conditions.iter().map(|condition| condition.judge(run, &self)).collect();
+    pub fn judged(mut self, run: &Run, conditions: &[FailIf], stored: Option<&Stored>) -> Self {
+        self.fail_if = conditions.iter().map(|condition| condition.judge(run, &self, stored)).collect();
         self
     }
 }

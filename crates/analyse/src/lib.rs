@@ -59,7 +59,9 @@ pub use facts::shape::{PeakRemark, ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
-pub use fail_if::{Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, WhyAbsent};
+pub use fail_if::{
+    Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, Stored, StoredError, WhyAbsent,
+};
 pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, Sent, Unfinished,
     VoidReason, VoidRound, analyse, analyse_each_baseline,

@@ -8,10 +8,11 @@ use crate::compare::judged::{self, Judged};
 use crate::exit::{Exit, Outcome, Stop};
 
 pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
-    let JudgedArgs { fail_if, comment, junit } = &args.judged;
-    if args.runs.len() > 1 && (!fail_if.is_empty() || comment.is_some() || junit.is_some()) {
+    let JudgedArgs { fail_if, against, comment, junit } = &args.judged;
+    let one_only = !fail_if.is_empty() || against.is_some() || comment.is_some() || junit.is_some();
+    if args.runs.len() > 1 && one_only {
         return Err(Stop::usage(anyhow!(
-            "--fail-if, --comment and --junit judge a single run: name only one"
+            "--fail-if, --against, --comment and --junit judge a single run: name only one"
         )));
     }
     let mut exit = Exit::Done;

@@ -279,6 +279,7 @@ fn refuse(design: &CompareArgs) -> anyhow::Result<()> {
             !judged.fail_if.is_empty() || judged.comment.is_some() || judged.junit.is_some(),
             "--fail-if, --comment and --junit",
         ),
+        (judged.against.is_some(), "--against"),
     ];
     match refused.into_iter().find(|(given, _)| *given) {
         Some((_, what)) => bail!("a search through a history has no use for {what}: leave it out"),

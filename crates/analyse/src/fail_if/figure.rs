@@ -20,7 +20,7 @@ pub(super) struct Figure {
     pub(super) metric: Option<Metric>,
     /// Whether only the watched turns behind the blocks tell it.
     pub(super) watched: bool,
-    pub(super) read: fn(&ArmFindings) -> Option<f64>,
+    pub(super) read: Read,
 }
 
 impl PartialEq for Figure {

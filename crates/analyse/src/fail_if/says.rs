@@ -18,6 +18,15 @@ pub enum FailIfSays {
         /// The gate.
         gate: GateId,
     },
+    /// The run that it was to be held against is of another machine.
+    OtherMachine {
+        /// The figure.
+        figure: AskedFigure,
+        /// The run of earlier.
+        run: String,
+        /// The machine of this run, and of that.
+        machines: [String; 2],
+    },
     /// The metric has no ratio to the baseline.
     NoRatio {
         /// The metric.

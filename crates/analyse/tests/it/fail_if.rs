@@ -1,6 +1,6 @@
 //! Conditions of `--fail-if` on runs whose figures are known.
 
-use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric};
+use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, Stored};
 use model::record::Run;
 
 use crate::support::{analyse, arm, change, pair, run};
@@ -8,7 +8,7 @@ use crate::support::{analyse, arm, change, pair, run};
 /// What comes of `text` on a run.
 fn judge(run: &Run, text: &str) -> FailIfFindings {
     let condition = FailIf::parse(text, &run.manifest.plan).unwrap();
-    let found = analyse(run).judged(run, &[condition]);
+    let found = analyse(run).judged(run, &[condition], None);
     report::worded(found).into_inner().fail_if.remove(0)
 }
 
@@ -110,4 +110,46 @@ fn a_wrong_condition_is_refused_with_what_was_meant() {
         let error = FailIf::parse(text, &plan).unwrap_err().to_string();
         assert!(error.contains(reason) && error.starts_with("--fail-if"), "{error}");
     }
+}
+
+#[test]
+fn counts_are_held_against_a_stored_run_of_the_same_machine() {
+    use FailIfOutcome::{DoesNotHold, Holds, Void};
+    let switching = |share: u64| {
+        let mut run = pair(1.1);
+        change(&mut run, "pr", 0, |window| window.target.voluntary_switches = window.load.requests * share);
+        run
+    };
+    let (before, after) = (switching(1), switching(3));
+    let judge = |run: &Run, against: &Run, text: &str| {
+        let plan = &run.manifest.plan;
+        let conditions = [FailIf::parse(text, plan).unwrap()];
+        let stored = Stored::new("kept", against, plan, &conditions).map_err(|error| error.to_string())?;
+        let found = analyse(run).judged(run, &conditions, Some(&stored));
+        Ok::<_, String>(report::worded(found).into_inner().fail_if.remove(0))
+    };
+    let text = "pr context_switches > 1.5x";
+    for (run, against, outcome) in [(&after, &before, Holds), (&after, &after, DoesNotHold)] {
+        let judged = judge(run, against, text).unwrap();
+        assert_eq!(judged.outcome, outcome, "{judged:?}");
+        assert!(judged.text.contains(" of 'pr in kept', "), "{judged:?}");
+    }
+    assert_eq!(judge(&after, &before, "pr rss > 1.1x").unwrap().outcome, DoesNotHold);
+    let mut elsewhere = before.clone();
+    elsewhere.host.cpus += 1;
+    let judged = judge(&after, &elsewhere, text).unwrap();
+    assert_eq!(judged.outcome, Void);
+    assert!(judged.text.contains("kept is of another machine ("), "{judged:?}");
+
+    let refused = |against: &Run, text: &str| judge(&after, against, text).unwrap_err();
+    assert!(
+        refused(&before, "pr cpu > 1.05x").contains("--against kept: no --fail-if holds a count against it")
+    );
+    assert!(refused(&before, "pr context_switches > 1").contains("no --fail-if holds a count"));
+    let mut other = before.clone();
+    other.manifest.plan.arms[1].name = "old".to_owned();
+    assert!(refused(&other, text).contains("it has no arm 'pr', only main, old"));
+    let mut other = before.clone();
+    other.manifest.plan.workload.job.connections += 1;
+    assert!(refused(&other, text).contains("it asked for something else: "));
 }

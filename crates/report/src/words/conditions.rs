@@ -11,6 +11,10 @@ pub(super) fn sentence(arm: &str, says: &FailIfSays) -> String {
         FailIfSays::Void { figure, gate } => {
             format!("{} of '{arm}' is void: gate {gate} failed", label(figure))
         }
+        FailIfSays::OtherMachine { figure, run, machines: [here, there] } => format!(
+            "{} of '{arm}' is not compared: {run} is of another machine ({there}; this is {here})",
+            label(figure)
+        ),
         FailIfSays::NoRatio { metric, why } => {
             format!("{} of '{arm}' has no ratio: {}", metric.label(), reason(why))
         }

@@ -205,6 +205,10 @@ pub(crate) struct JudgedArgs {
     /// context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<String>,
+    /// Hold counts of --fail-if, such as 'NAME syscalls > 1.05x', against the arm of the same name in this stored run in place of the
+    /// baseline; a run of another machine makes them void (exit code 5)
+    #[arg(long, value_name = "RUN")]
+    pub(crate) against: Option<PathBuf>,
     /// Write a comment for a pull request: at most 30 lines of Markdown, the first of which is a marker
     #[arg(long, value_name = "FILE")]
     pub(crate) comment: Option<PathBuf>,
@@ -263,7 +267,7 @@ Example:
 #[command(after_help = BISECT_EXAMPLE)]
 #[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
 #[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("baseline", |arg| arg.hide(true)))]
-#[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
+#[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("against", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
 #[command(mut_arg("junit", |arg| arg.hide(true)), mut_arg("verify", |arg| arg.hide(true)))]
 #[command(mut_arg("rigorous", |arg| arg.hide(true)), mut_arg("confirm", |arg| arg.hide(true)))]
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use analyse::{FailIf, FailIfOutcome, Findings, Verdict};
+use analyse::{FailIf, FailIfOutcome, Findings, Stored, Verdict};
 use anyhow::{Context, anyhow, ensure};
 use model::plan::Plan;
-use model::record::{RecordError, Run, can_write, write_atomically};
+use model::record::{RecordError, Run, RunDir, can_write, write_atomically};
 use report::Worded;
 
 use crate::cli::JudgedArgs;
@@ -15,6 +15,7 @@ use crate::exit::Exit;
 pub(crate) struct Judged<'a> {
     args: &'a JudgedArgs,
     conditions: Vec<FailIf>,
+    stored: Option<Stored>,
 }
 
 impl<'a> Judged<'a> {
@@ -23,14 +24,15 @@ impl<'a> Judged<'a> {
         for (flag, file) in [("--comment", &args.comment), ("--junit", &args.junit)] {
             file.as_deref().map_or(Ok(()), |file| writable(flag, file))?;
         }
-        let conditions =
+        let conditions: Vec<FailIf> =
             args.fail_if.iter().map(|text| FailIf::parse(text, plan)).collect::<Result<_, _>>()?;
-        Ok(Self { args, conditions })
+        let stored = args.against.as_deref().map(|folder| stored(folder, plan, &conditions)).transpose()?;
+        Ok(Self { args, conditions, stored })
     }
 
     /// The findings on `run` with what came of the conditions.
     pub(crate) fn findings(&self, run: &Run) -> Worded<Findings> {
-        report::worded(analyse::analyse(run).judged(run, &self.conditions))
+        report::worded(analyse::analyse(run).judged(run, &self.conditions, self.stored.as_ref()))
     }
 
     /// Writes the files: once the findings are printed, which nothing is to take away.
@@ -45,6 +47,12 @@ impl<'a> Judged<'a> {
         }
         Ok(())
     }
+}
+
+/// The run of earlier in `folder`.
+fn stored(folder: &Path, plan: &Plan, conditions: &[FailIf]) -> anyhow::Result<Stored> {
+    let run = RunDir::open(folder).read().context("--against")?;
+    Ok(Stored::new(&folder.display().to_string(), &run, plan, conditions)?)
 }
 
 /// Whether `file` can be written: checked before anything is measured.
