@@ -9,7 +9,8 @@ use model::record::{GENERATOR_BUSY, Link, Window};
 
 use crate::attribution::Attribution;
 use crate::facts::busy::{
-    FULL, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy, with_interrupts,
+    FULL, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, sent_again, set_busy,
+    with_interrupts,
 };
 use crate::facts::observed::Blocked;
 use crate::facts::sheet::Sheet;
@@ -134,8 +135,8 @@ impl<'a> ArmMedians<'a> {
                 window.target.run_wait_ns as f64 / window.target.cpu.total_ns.max(1) as f64
             })?,
             generator: median(|window| window.load.busiest_thread)?,
-            refused: median(|window| per_request(window, refused(&window.server_cpus.tcp)))?,
-            resent: median(|window| per_request(window, window.server_cpus.tcp.retransmits))?,
+            refused: median(|window| per_request(window, refused(&window.server_cpus.tcp, window.resources.as_ref())))?,
+            resent: median(|window| per_request(window, sent_again(window)))?,
             link: gates::failed(gates, GateId::Wire, arm).and_then(|gate| gate.value),
             between: sheet.run.host.link,
             response_ns: median(|window| window.load.response_ns.mean)?,

@@ -98,10 +98,10 @@ impl Counting {
     /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
     ///
     /// Where a group has CPUs to itself and it is allowed, everything is counted on those, system calls, switches and the
-    /// task clock by BPF: whatever happens there is counted, but for system calls of processes that are there already and not of the
-    /// group. Counters of threads are stored and loaded at every switch between two of them,
-    /// and where the counters are a hypervisor's each is a trap: a server that switches for each request was seen to take
-    /// six times the CPU with cycles among them, and twice with no more than eight counters of the kernel's own.
+    /// task clock by BPF: whatever happens there is counted, but for time and system calls of the processes of others. Counters of
+    /// threads are stored and loaded at every switch between two of them, and where the counters are a hypervisor's each is a
+    /// trap: a server that switches for each request was seen to take six times the CPU with cycles among them, and twice with
+    /// no more than eight counters of the kernel's own.
     ///
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone. What may not be counted is no error but said in [`Counts`].

@@ -19,7 +19,8 @@ const NO_OWNER: u32 = 0;
 /// The sockets of a group at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SocketSnapshot {
-    listeners: Vec<Listener>,
+    /// Listeners by cookie, with what they have turned away since they began.
+    listeners: BTreeMap<u64, Listener>,
     /// Connections by cookie.
     server: BTreeMap<u64, SocketCounters>,
     clients: BTreeMap<u64, SocketCounters>,
@@ -30,13 +31,9 @@ impl SocketSnapshot {
     pub(crate) fn read(inodes: &BTreeSet<u32>) -> io::Result<Self> {
         let sockets = all()?;
         let own = |socket: &&DiagSocket| socket.listening && inodes.contains(&socket.inode);
-        let mut listeners: Vec<Listener> = sockets
-            .iter()
-            .filter(own)
-            .map(|socket| Listener { port: socket.local_port, queued: socket.queue, backlog: socket.backlog })
-            .collect();
-        listeners.sort_by_key(|listener| listener.port);
-        let ports: BTreeSet<u16> = listeners.iter().map(|listener| listener.port).collect();
+        let listeners: BTreeMap<u64, Listener> =
+            sockets.iter().filter(own).map(|socket| (socket.cookie, listener(socket))).collect();
+        let ports: BTreeSet<u16> = listeners.values().map(|listener| listener.port).collect();
         let side = |is_of: &dyn Fn(&DiagSocket) -> bool| {
             let connections = sockets.iter().filter(|socket| !socket.listening && is_of(socket));
             connections.map(|socket| (socket.cookie, socket.counters)).collect()
@@ -49,12 +46,25 @@ impl SocketSnapshot {
     }
 
     pub(crate) fn since(&self, earlier: &Self) -> Sockets {
+        let dropped = |cookie: &u64, now: &Listener| {
+            let before = earlier.listeners.get(cookie).and_then(|listener| listener.dropped).unwrap_or(0);
+            now.dropped.map(|dropped| dropped.saturating_sub(before))
+        };
+        let listeners = self.listeners.iter();
+        let mut listeners: Vec<Listener> =
+            listeners.map(|(cookie, now)| Listener { dropped: dropped(cookie, now), ..*now }).collect();
+        listeners.sort_by_key(|listener| listener.port);
         Sockets {
-            listeners: self.listeners.clone(),
+            listeners,
             server: grown(&self.server, &earlier.server),
             clients: grown(&self.clients, &earlier.clients),
         }
     }
+}
+
+fn listener(socket: &DiagSocket) -> Listener {
+    let DiagSocket { local_port, queue, backlog, dropped, .. } = *socket;
+    Listener { port: local_port, queued: queue, backlog, dropped }
 }
 
 /// What the connections of now did since `earlier`, those that are new since they began.

@@ -28,6 +28,24 @@ impl Tracefs {
     pub(crate) fn id(&self, system: &str, name: &str) -> Option<u64> {
         Reader::new().read_at(&self.events, &format!("{system}/{name}/id")).ok()?.trim().parse().ok()
     }
+
+    /// Where the records of a tracepoint have a field of four bytes.
+    pub(crate) fn field(&self, system: &str, name: &str, field: &str) -> Option<i16> {
+        let mut reader = Reader::new();
+        let format = reader.read_at(&self.events, &format!("{system}/{name}/format")).ok()?;
+        offset(format, field)
+    }
+}
+
+/// Where a field of four bytes stands. Source: Linux, Documentation/trace/events.rst.
+fn offset(format: &str, field: &str) -> Option<i16> {
+    let line = format.lines().find(|line| {
+        let declared = line.trim_start().strip_prefix("field:").and_then(|rest| rest.split_once(';'));
+        declared.is_some_and(|(declared, _)| declared.split_ascii_whitespace().last() == Some(field))
+    })?;
+    let value = |name: &str| line.split(';').find_map(|part| part.trim().strip_prefix(name));
+    (value("size:")? == "4").then_some(())?;
+    value("offset:")?.parse().ok()
 }
 
 fn detached() -> Option<OwnedFd> {
@@ -38,4 +56,21 @@ fn detached() -> Option<OwnedFd> {
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, safe).ok()?;
     openat(&mount, "events", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_name() {
+        let format = "name: sched_process_fork\nID: 319\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+            \tfield:__data_loc char[] child_comm;\toffset:16;\tsize:4;\tsigned:0;\n\
+            \tfield:pid_t child_pid;\toffset:20;\tsize:4;\tsigned:1;\n";
+        assert_eq!(offset(format, "child_pid"), Some(20));
+        for absent in ["common_type", "pid", "child"] {
+            assert_eq!(offset(format, absent), None, "{absent}");
+        }
+    }
 }

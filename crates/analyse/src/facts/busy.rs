@@ -1,7 +1,7 @@
 //! How busy a server and its generator were, and whether the one took what the other sent: each asked in one way by every
 //! stage.
 
-use model::record::{GENERATOR_BUSY, HostUsage, MIN_RATE_RATIO, TcpCounters, Window};
+use model::record::{GENERATOR_BUSY, HostUsage, MIN_RATE_RATIO, Resources, TcpCounters, Window};
 
 /// CPUs or a thread this busy have nothing left.
 pub(crate) const FULL: f64 = 0.95;
@@ -58,7 +58,18 @@ pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
     servers.then_some(rate_per_s * (1.0 - ratio))
 }
 
-/// Connections refused or dropped because too many waited to be accepted.
-pub(crate) fn refused(tcp: &TcpCounters) -> u64 {
-    tcp.listen_overflows.max(tcp.listen_drops)
+/// Connections turned away because too many waited to be accepted: by the server's own listeners where each of them tells, otherwise by
+/// all of the host.
+pub(crate) fn refused(tcp: &TcpCounters, resources: Option<&Resources>) -> u64 {
+    let sockets = resources.and_then(|resources| resources.sockets.as_ref());
+    let own = sockets.filter(|sockets| !sockets.listeners.is_empty());
+    let own = own.and_then(|sockets| sockets.listeners.iter().map(|listener| listener.dropped).sum());
+    own.unwrap_or_else(|| tcp.listen_overflows.max(tcp.listen_drops))
+}
+
+/// Segments sent again on the server's connections, by both sides; where these are not seen, on all of the host.
+pub(crate) fn sent_again(window: &Window) -> u64 {
+    let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
+    let own = sockets.filter(|sockets| sockets.server.connections > 0);
+    own.map_or(window.server_cpus.tcp.retransmits, |own| own.server.retransmits + own.clients.retransmits)
 }

@@ -7,7 +7,7 @@ use model::record::{HostUsage, Resources, SocketCounters, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::busy::set_busy;
+use super::busy::{refused, set_busy};
 use super::sheet::Sheet;
 
 /// Whose resource it is.
@@ -241,15 +241,14 @@ fn host_memory(input: &UseInput) -> Option<UseFigures> {
     Some(UseFigures::new(used, per_s(pages, input.server_cpus.wall_ns), memory.oom_kills))
 }
 
-/// The fullest queue of the target at the end; overflows are the host's, as the kernel counts them for all together.
+/// The fullest queue of the target at the end, and connections that were turned away.
 fn accept_queue(input: &UseInput) -> Option<UseFigures> {
-    let tcp = input.server_cpus.tcp;
     let listeners = input.resources?.sockets.as_ref().map(|sockets| sockets.listeners.as_slice());
     let fullest = listeners.unwrap_or_default().iter().max_by_key(|listener| listener.queued);
     Some(UseFigures {
         utilisation: fullest.map(|listener| f64::from(listener.queued) / f64::from(listener.backlog.max(1))),
         saturation: fullest.map(|listener| f64::from(listener.queued)),
-        errors: Some(tcp.listen_overflows.max(tcp.listen_drops)),
+        errors: Some(refused(&input.server_cpus.tcp, input.resources)),
     })
 }
 

@@ -1,8 +1,9 @@
 //! Gates on the load itself: Little's law, stalls, and CPU that adds up.
 
 use model::plan::{Condition, GateId};
-use model::record::{MAX_LITTLE, MIN_JAIN, Window};
+use model::record::{MAX_LITTLE, MIN_JAIN, Slice, Window};
 
+use super::disturbance::others_share;
 use super::{Gate, GateSays, PerArm, Stalled};
 use crate::facts::busy::refused;
 use crate::facts::metric::Metric;
@@ -10,8 +11,12 @@ use crate::facts::sheet::Sheet;
 
 /// Answers per connection that are "one small constant": a server that serves each connection a few times and stops.
 const SMALL_ANSWERS: u64 = 16;
+/// Share of the server's CPUs from which on it is others there that make some of its threads, and with them connections, wait.
+const PRESSED: f64 = 0.1;
 /// Bytes per second over what the link carries at most.
 const MAX_WIRE: f64 = 0.8;
+/// What was carried over what was measured to be the most: above it the measure was too low.
+const MAX_MEASURED: f64 = 1.1;
 /// CPU used over CPU there was: above it the counters are wrong.
 const MAX_UTILISATION: f64 = 1.02;
 
@@ -37,9 +42,18 @@ pub(super) fn little(sheet: &Sheet) -> Vec<Gate> {
 
 fn little_residual(window: &Window) -> Option<f64> {
     let in_flight = window.load.connections.established as f64 * f64::from(window.load.pipeline);
-    (in_flight > 0.0 && window.load.requests > 0).then(|| {
-        stats::little::residual(window.load.rate_per_s, window.load.response_ns.mean / 1e9, in_flight)
-    })
+    if in_flight <= 0.0 || window.load.requests == 0 {
+        return None;
+    }
+    let mean_s = window.load.response_ns.mean / 1e9;
+    if window.slices.is_empty() {
+        return Some(stats::little::residual(window.load.rate_per_s, mean_s, in_flight));
+    }
+    // While requests are sent all are in flight; when that ends, none to all of them until the last is answered.
+    let sum_s = |of: fn(&Slice) -> u64| window.slices.iter().map(of).sum::<u64>() as f64 / 1e9;
+    let (sending_s, until_quiet_s) = (sum_s(|slice| slice.length_ns), sum_s(|slice| slice.wall_ns));
+    let residual = |s: f64| stats::little::residual(window.load.requests as f64 / s, mean_s, in_flight);
+    Some(residual(sending_s).min(0.0) + residual(until_quiet_s.max(sending_s)).max(0.0))
 }
 
 /// `stall`: every connection is served, to the end of the window.
@@ -57,26 +71,38 @@ pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
                     None if few => 1.0,
                     None => window.load.per_connection.jain,
                 };
-                gate.add(&arm.name, value, &voids, || GateSays::Stalled {
-                    how: stalled.unwrap_or_else(|| starved(window)),
+                let others = Some(others_share(window)).filter(|share| *share >= PRESSED);
+                // What others on its CPUs did is not the server's, and is inside the intervals.
+                let by_others = stalled.is_none() && others.is_some();
+                gate.add(&arm.name, value, if by_others { &[] } else { &voids }, || GateSays::Stalled {
+                    how: stalled.unwrap_or_else(|| starved(window, others)),
                     block: record.round.block + 1,
                 });
             }
         }
     }
-    first_of_each_arm(gate.rows(GateSays::Served))
+    // What voids a figure is said before what does not.
+    let mut rows = gate.rows(GateSays::Served);
+    rows.sort_by_key(|row| row.voids.is_empty());
+    first_of_each_arm(rows)
 }
 
-fn starved(window: &Window) -> Stalled {
+fn starved(window: &Window, others: Option<f64>) -> Stalled {
     let per = &window.load.per_connection;
-    Stalled::Starved { min: per.min, max: per.max, refused: refused(&window.server_cpus.tcp) }
+    match others {
+        Some(share) => Stalled::Pressed { min: per.min, max: per.max, share },
+        None => Stalled::Starved { min: per.min, max: per.max, refused: refused(&window.server_cpus.tcp, window.resources.as_ref()) },
+    }
 }
 
 fn stalled(window: &Window) -> Option<Stalled> {
     let per = &window.load.per_connection;
     // Who waited for its answers most of the time was served as fast as this server serves.
     let waiting_ns = window.load.response_ns.mean * per.max as f64;
-    let ended = waiting_ns < window.load.window_ns as f64 / 2.0;
+    let waited = waiting_ns < window.load.window_ns as f64 / 2.0;
+    // Who answers in its last turn has not stopped.
+    let silent = window.slices.len() < 2 || window.slices.last().is_some_and(|last| last.requests == 0);
+    let ended = waited && silent;
     if per.min == per.max && per.max <= SMALL_ANSWERS && window.load.requests > 0 && ended {
         return Some(Stalled::FewAnswers);
     }
@@ -127,7 +153,8 @@ pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
             let ns = window.load.window_ns as f64 * f64::from(window.server_cpus.cpus.max(1));
             (ns > 0.0).then(|| window.load.bytes_read as f64 * 1e9 / ns)
         });
-        let Some(carried) = carried else { continue };
+        // Who carries more shows that the measure was taken while the machine was busy: it is no limit then.
+        let Some(carried) = carried.filter(|carried| *carried <= most * MAX_MEASURED) else { continue };
         gate.add(&arm.name, carried / most, &[Metric::Rate], || GateSays::LoopbackFull(carried));
     }
     gate.rows(GateSays::LoopbackFree)

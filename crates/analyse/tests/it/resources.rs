@@ -48,7 +48,7 @@ fn resources() -> Resources {
             thread_limit: Some(1000),
         },
         sockets: Some(Sockets {
-            listeners: vec![Listener { port: 80, queued: 1, backlog: 511 }],
+            listeners: vec![Listener { port: 80, queued: 1, backlog: 511, dropped: None }],
             server: SocketCounters {
                 connections: 64,
                 data_segments_in: 40_000,

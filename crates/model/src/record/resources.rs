@@ -87,6 +87,9 @@ pub struct Listener {
     pub queued: u32,
     /// How many may wait.
     pub backlog: u32,
+    /// Connections that it turned away in the window, nearly always because too many waited; absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
 }
 
 /// What TCP itself knows of a side of the connections, over a window (`TCP_INFO`).

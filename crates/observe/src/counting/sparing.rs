@@ -20,7 +20,7 @@ use syscalls::Sysno;
 use super::{ALL_CALLS, PACKETS, WAKEUPS};
 use crate::file::optional;
 use crate::parse;
-use crate::sys::bpf::{CALLS, Processes, Program, SLOTS, Slot, Table};
+use crate::sys::bpf::{CALLS, Members, Program, SLOTS, Slot, Table};
 
 /// Where system calls begin.
 const ENTRY: &CStr = c"sys_enter";
@@ -68,6 +68,8 @@ pub(super) struct Sparing {
 struct Shared {
     table: Table,
     programs: Vec<(Program, &'static CStr)>,
+    /// Follows those of the group that begin.
+    _members: Option<Members>,
     /// Where the interfaces that the server sees tell their bytes.
     interfaces: String,
     slices: Mutex<Slices>,
@@ -107,21 +109,21 @@ pub(super) struct Reading {
 }
 
 impl Sparing {
-    /// Begins to count on these CPUs, without pauses, for the server that `pid` is one process of; no system calls of the processes
-    /// that are there already and not `of_group`.
+    /// Begins to count on these CPUs, without pauses, for the server that `pid` is one process of; system calls of the processes
+    /// `of_group` alone, and of those that they begin.
     ///
     /// # Errors
     /// Those of bpf(2); nearly always that it is not allowed.
     pub(super) fn attach(cpus: &CpuSet, pid: u32, of_group: &[u32]) -> io::Result<Self> {
         let table = Table::new(cpus)?;
         // In a container that numbers processes anew they cannot be told apart.
-        let others = Processes::but(of_group).ok();
-        let mut programs = vec![(table.counter(Slot::OfCall, others.as_ref())?, ENTRY)];
+        let members = Members::of_group(of_group, cpus.iter().next().unwrap_or(0)).ok();
+        let mut programs = vec![(table.counter(Slot::OfCall, members.as_ref())?, ENTRY)];
         for (_, tracepoint, slot) in EVENTS {
             programs.push((table.counter(Slot::Fixed(slot), None)?, tracepoint));
         }
         let interfaces = format!("/proc/{pid}/net/dev");
-        let shared = Shared { table, programs, interfaces, slices: Mutex::default() };
+        let shared = Shared { table, programs, _members: members, interfaces, slices: Mutex::default() };
         shared.begin_slice()?;
         Ok(Self { shared: Arc::new(shared), pauses: None })
     }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use model::units::CpuSet;
 
-use crate::sys::bpf::{BUSY_NS, Moment, Processes, SWITCHES, Table};
+use crate::sys::bpf::{BUSY_NS, Moment, Members, SWITCHES, Table};
 
 /// Where a CPU goes from one thread to another.
 const SWITCH: &CStr = c"sched_switch";
@@ -27,20 +27,21 @@ pub(super) struct Stopwatch {
     table: Table,
     /// Keep the programs where they are.
     _links: [OwnedFd; 3],
+    /// Follows those of the group that begin.
+    _members: Members,
 }
 
 impl Stopwatch {
-    /// Begins to time the processes `of_group`, and those that begin from now on; none of those that are there already and
-    /// do not belong to it, among them the kernel's own.
+    /// Begins to time the processes `of_group`, and those that they begin.
     ///
     /// # Errors
     /// Those of bpf(2), nearly always that it is not allowed; `Unsupported` in a container that numbers processes anew.
     pub(super) fn start(cpus: &CpuSet, of_group: &[u32]) -> io::Result<Self> {
-        let others = Processes::but(of_group)?;
+        let members = Members::of_group(of_group, cpus.iter().next().unwrap_or(0))?;
         let table = Table::new(cpus)?;
-        let at = |tracepoint, moment| table.stopwatch(&others, moment)?.attach(tracepoint);
+        let at = |tracepoint, moment| table.stopwatch(&members, moment)?.attach(tracepoint);
         let links = [at(SWITCH, Moment::Switch)?, at(WAKING, Moment::Waking)?, at(TICK, Moment::Tick)?];
-        Ok(Self { _links: links, table })
+        Ok(Self { _links: links, _members: members, table })
     }
 
     /// CPU time in nanoseconds so far.

@@ -8,9 +8,12 @@ const NLMSG_DONE: u16 = 3;
 /// NLM_F_REQUEST | NLM_F_DUMP.
 const REQUEST_DUMP: u16 = 0x301;
 const IPPROTO_TCP: u8 = 6;
-/// Bit of INET_DIAG_INFO among the extensions asked for, and its number among the attributes.
-const WANT_INFO: u8 = 1 << 1;
+/// Bits of INET_DIAG_INFO and INET_DIAG_SKMEMINFO among the extensions asked for, and their numbers among the attributes.
+const WANTED: u8 = 1 << 1 | 1 << 6;
 const INFO: u16 = 2;
+const MEMORY: u16 = 7;
+/// Where the second of these has how often something was dropped. Source: Linux, include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS.
+const DROPS_AT: usize = 8 * 4;
 const ESTABLISHED: u8 = 1;
 const LISTEN: u8 = 10;
 const HEADER_BYTES: usize = 16;
@@ -30,6 +33,8 @@ pub(crate) struct DiagSocket {
     /// Of a listener: connections that wait, and how many may.
     pub(crate) queue: u32,
     pub(crate) backlog: u32,
+    /// Of a listener: connections that were turned away since it began; absent before Linux 4.8.
+    pub(crate) dropped: Option<u64>,
     /// Of a connection, since it began.
     pub(crate) counters: SocketCounters,
 }
@@ -41,7 +46,7 @@ pub(crate) fn diag_request(family: u8) -> [u8; REQUEST_BYTES] {
     bytes[0..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
-    bytes[HEADER_BYTES..HEADER_BYTES + 3].copy_from_slice(&[family, IPPROTO_TCP, WANT_INFO]);
+    bytes[HEADER_BYTES..HEADER_BYTES + 3].copy_from_slice(&[family, IPPROTO_TCP, WANTED]);
     bytes[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&states.to_ne_bytes());
     bytes
 }
@@ -66,6 +71,8 @@ fn socket(body: &[u8]) -> Option<DiagSocket> {
     let port = |at: usize| Some(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?));
     let listening = *body.get(1)? == LISTEN;
     let (queue, backlog) = (word32(body, 56)?, word32(body, 60)?);
+    let attributes = body.get(MESSAGE_BYTES..)?;
+    let dropped = attribute(attributes, MEMORY).and_then(|memory| word32(memory, DROPS_AT));
     Some(DiagSocket {
         listening,
         local_port: port(4)?,
@@ -74,7 +81,8 @@ fn socket(body: &[u8]) -> Option<DiagSocket> {
         inode: word32(body, 68)?,
         queue: if listening { queue } else { 0 },
         backlog: if listening { backlog } else { 0 },
-        counters: attribute(body.get(MESSAGE_BYTES..)?, INFO).map(tcp_info).unwrap_or_default(),
+        dropped: dropped.filter(|_| listening).map(u64::from),
+        counters: attribute(attributes, INFO).map(tcp_info).unwrap_or_default(),
     })
 }
 

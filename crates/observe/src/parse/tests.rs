@@ -316,7 +316,10 @@ fn sockets_are_read_from_the_kernels_messages() {
     attributes.extend([0; 4]);
     attributes.extend([196_u16.to_ne_bytes(), 2_u16.to_ne_bytes()].concat());
     attributes.extend(info);
-    let bytes = [diag_message(20, 10, &[]), diag_message(20, 1, &attributes)].concat();
+    let mut memory = [40_u16.to_ne_bytes(), 7_u16.to_ne_bytes()].concat();
+    memory.extend([0; 32]);
+    memory.extend(19_u32.to_ne_bytes());
+    let bytes = [diag_message(20, 10, &memory), diag_message(20, 1, &attributes)].concat();
     let mut found = Vec::new();
     assert_eq!(diag_replies(&bytes, &mut found), Some(true));
     let [listener, connection] = found[..] else { panic!("{found:?}") };
@@ -324,6 +327,7 @@ fn sockets_are_read_from_the_kernels_messages() {
         (listener.listening, listener.local_port, listener.queue, listener.backlog),
         (true, 8080, 3, 511)
     );
+    assert_eq!((listener.dropped, connection.dropped), (Some(19), None));
     assert_eq!((connection.listening, connection.remote_port, connection.queue), (false, 50_000, 0));
     assert_eq!((connection.cookie, connection.inode), (9, 77));
     let counters = connection.counters;

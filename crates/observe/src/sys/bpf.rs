@@ -18,16 +18,18 @@ use model::units::CpuSet;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use self::programs::Instruction;
-use crate::file::numbered;
+use super::perf;
+use crate::tracefs::Tracefs;
 
 // Source of all constants and layouts: Linux, include/uapi/linux/bpf.h and bpf_common.h.
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
-const MAP_HASH: u32 = 1;
 const MAP_ARRAY: u32 = 2;
+const MAP_LRU_HASH: u32 = 9;
 const MAP_MMAPABLE: u32 = 1 << 10;
+const PROG_TRACEPOINT: u32 = 5;
 const PROG_RAW_TRACEPOINT: u32 = 17;
 
 /// CPUs of which counts can be kept: a mask of them is part of the program.
@@ -49,6 +51,11 @@ const OWED_NS: usize = 4;
 /// What `/proc/self/ns/pid` leads to where process ids are those that the kernel itself uses.
 /// Source: Linux, include/uapi/linux/nsfs.h, PID_NS_INIT_INO.
 const KERNELS_OWN_IDS: &str = "pid:[4026531836]";
+/// Where a process begins another, and the field that names it.
+const FORK: [&str; 2] = ["sched", "sched_process_fork"];
+const CHILD: &str = "child_pid";
+/// Processes and threads that members have begun and that are still told from others, at least: of those longest gone the rest.
+const MOST_BEGUN: u32 = 16_384;
 const TABLE_BYTES: usize = CPUS * SLOTS * size_of::<u64>();
 
 /// What is counted where a tracepoint is reached.
@@ -144,23 +151,25 @@ impl Table {
         Ok(Self { map, base, cpus: cpus.clone() })
     }
 
-    /// Prepares counting at a tracepoint, of all processes or of all but `others`.
+    /// Prepares counting at a tracepoint, of all processes or of `members`.
     ///
     /// # Errors
     /// Those of bpf(2): `EPERM` without CAP_BPF and CAP_PERFMON.
-    pub(crate) fn counter(&self, slot: Slot, others: Option<&Processes>) -> io::Result<Program> {
-        let others = others.map(|others| others.0.as_fd());
-        Program::load(&programs::counter(slot, &self.cpus, self.map.as_fd(), others))
+    pub(crate) fn counter(&self, slot: Slot, members: Option<&Members>) -> io::Result<Program> {
+        let members = members.map(|members| members.map.as_fd());
+        let instructions = programs::counter(slot, &self.cpus, self.map.as_fd(), members);
+        Program::load(&instructions, PROG_RAW_TRACEPOINT)
     }
 
     /// Prepares timing: wherever a tracepoint is reached, the time since the last one on that CPU is told as that of the
-    /// process that runs there, unless it is the idle one or one of `others`. From those a CPU goes to another thread at the
-    /// moment in which that is woken. A switch is also counted as one.
+    /// process that runs there, if it is one of `members`. From any other a CPU goes to another thread at the moment in which
+    /// that is woken. A switch is also counted as one.
     ///
     /// # Errors
     /// As [`Table::counter`].
-    pub(crate) fn stopwatch(&self, others: &Processes, moment: Moment) -> io::Result<Program> {
-        Program::load(&programs::stopwatch(moment, &self.cpus, self.map.as_fd(), others.0.as_fd()))
+    pub(crate) fn stopwatch(&self, members: &Members, moment: Moment) -> io::Result<Program> {
+        let instructions = programs::stopwatch(moment, &self.cpus, self.map.as_fd(), members.map.as_fd());
+        Program::load(&instructions, PROG_RAW_TRACEPOINT)
     }
 
     /// What was counted in a slot so far, on all CPUs together.
@@ -184,44 +193,52 @@ impl Drop for Table {
     }
 }
 
-/// Processes that a program can tell from others.
+/// The processes of a group, which programs can tell from others: those that there are, and those that they begin.
 #[derive(Debug)]
-pub(crate) struct Processes(OwnedFd);
+pub(crate) struct Members {
+    map: OwnedFd,
+    /// Keeps the program where it is that takes in those that begin.
+    _follows: OwnedFd,
+}
 
-impl Processes {
-    /// Those that are there now and do not belong to a group of processes, the kernel's own among them.
+impl Members {
+    /// These processes, and from now on those that they begin; `cpu` is one that there is.
     ///
     /// # Errors
-    /// As [`Processes::new`]; `Unsupported` in a container that numbers processes anew.
-    pub(crate) fn but(of_group: &[u32]) -> io::Result<Self> {
+    /// Those of bpf(2) and perf_event_open(2): `EPERM` without CAP_BPF; `Unsupported` in a container that numbers processes anew, or
+    /// where the tracepoint of processes that begin cannot be found.
+    pub(crate) fn of_group(pids: &[u32], cpu: u32) -> io::Result<Self> {
         if std::fs::read_link("/proc/self/ns/pid")? != Path::new(KERNELS_OWN_IDS) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let mut others = numbered("/proc")?;
-        others.retain(|pid| !of_group.contains(pid));
-        Self::new(&others)
+        let tracefs = Tracefs::open().ok_or(io::ErrorKind::Unsupported)?;
+        let id = tracefs.id(FORK[0], FORK[1]).ok_or(io::ErrorKind::Unsupported)?;
+        let child = tracefs.field(FORK[0], FORK[1], CHILD).ok_or(io::ErrorKind::Unsupported)?;
+        let map = hash_map(pids)?;
+        let program = Program::load(&programs::follow(map.as_fd(), child), PROG_TRACEPOINT)?;
+        // Once attached it runs on all CPUs.
+        let event = perf::open_tracepoint(id, cpu, false)?;
+        perf::run(&event, &program.0)?;
+        Ok(Self { map, _follows: event })
     }
+}
 
-    /// These processes, by id.
-    ///
-    /// # Errors
-    /// Those of bpf(2): `EPERM` without CAP_BPF.
-    fn new(pids: &[u32]) -> io::Result<Self> {
-        let entries = u32::try_from(pids.len().max(1)).map_err(io::Error::other)?;
-        let map =
-            bpf(MAP_CREATE, &MapAttr { kind: MAP_HASH, key_bytes: 4, value_bytes: 4, entries, flags: 0 })?;
-        let known = 1u32;
-        for pid in pids {
-            let attr = UpdateAttr {
-                map: number(&map),
-                key: std::ptr::from_ref(pid) as u64,
-                value: std::ptr::from_ref(&known) as u64,
-                ..UpdateAttr::default()
-            };
-            call(MAP_UPDATE, &attr)?;
-        }
-        Ok(Self(map))
+/// A map with these keys. What has not been looked at for longest gives way where there is no room.
+fn hash_map(keys: &[u32]) -> io::Result<OwnedFd> {
+    let entries = u32::try_from(keys.len()).map_err(io::Error::other)?.saturating_add(MOST_BEGUN);
+    let map =
+        bpf(MAP_CREATE, &MapAttr { kind: MAP_LRU_HASH, key_bytes: 4, value_bytes: 4, entries, flags: 0 })?;
+    let known = 1u32;
+    for key in keys {
+        let attr = UpdateAttr {
+            map: number(&map),
+            key: std::ptr::from_ref(key) as u64,
+            value: std::ptr::from_ref(&known) as u64,
+            ..UpdateAttr::default()
+        };
+        call(MAP_UPDATE, &attr)?;
     }
+    Ok(map)
 }
 
 /// A program that waits to be attached.
@@ -229,9 +246,9 @@ impl Processes {
 pub(crate) struct Program(OwnedFd);
 
 impl Program {
-    fn load(instructions: &[Instruction]) -> io::Result<Self> {
+    fn load(instructions: &[Instruction], kind: u32) -> io::Result<Self> {
         let attr = ProgramAttr {
-            kind: PROG_RAW_TRACEPOINT,
+            kind,
             count: u32::try_from(instructions.len()).expect("some dozens"),
             instructions: instructions.as_ptr() as u64,
             // Says that no function is called that asks for another licence.

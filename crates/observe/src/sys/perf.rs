@@ -61,6 +61,7 @@ const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
 const IOC_SET_OUTPUT: u32 = 0x2405;
+const IOC_SET_BPF: u32 = 0x4004_2408;
 const IOC_PERIOD: u32 = 0x4008_2404;
 /// Bytes of a thread's stack that go with each sample, so that callers are found without frame pointers. Most stacks are shorter.
 const STACK_BYTES: u32 = 16 * 1024;
@@ -212,6 +213,14 @@ pub(crate) fn set_period(event: &OwnedFd, mut period_ns: u64) -> io::Result<()> 
 /// Those of ioctl(2).
 pub(crate) fn redirect(event: &OwnedFd, leader: &OwnedFd) -> io::Result<()> {
     control(event, IOC_SET_OUTPUT, leader.as_raw_fd())
+}
+
+/// Runs a program of BPF wherever the tracepoint of `event` is reached, on any CPU, until `event` goes.
+///
+/// # Errors
+/// Those of ioctl(2).
+pub(crate) fn run(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    control(event, IOC_SET_BPF, program.as_raw_fd())
 }
 
 fn control(event: &OwnedFd, request: u32, argument: libc::c_int) -> io::Result<()> {

@@ -113,9 +113,17 @@ fn a_full_accept_queue_is_counted() {
     rustix::net::bind(&listener, &std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
     rustix::net::listen(&listener, 1).unwrap();
     let addr = std::net::SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+    let quiet = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let group = Group::from_pid(std::process::id()).unwrap();
+    let own = ResourceSnapshot::read(&group).unwrap();
     let clients: Vec<_> =
         (0..5).map(|_| TcpStream::connect_timeout(&addr, Duration::from_millis(100))).collect();
     let tcp = watch.snapshot().unwrap().since(&before).tcp;
+    if let Some(sockets) = ResourceSnapshot::read(&group).unwrap().since(&own).sockets {
+        let dropped = |port| sockets.listeners.iter().find(|one| one.port == port).unwrap().dropped.unwrap();
+        assert!(dropped(addr.port()) >= 1, "{sockets:?}");
+        assert_eq!(dropped(quiet.local_addr().unwrap().port()), 0, "the queue of another is another's");
+    }
     assert!(tcp.listen_overflows >= 1 && tcp.listen_drops >= tcp.listen_overflows, "{tcp:?} {clients:?}");
 }
 

@@ -20,8 +20,10 @@ pub(super) struct Instruction {
 
 // Operations, as the manual names them.
 const LDXDW: u8 = 0x79;
+const LDXW: u8 = 0x61;
 const STXDW: u8 = 0x7b;
 const STXW: u8 = 0x63;
+const STW: u8 = 0x62;
 const LDDW: u8 = 0x18;
 const MOV: u8 = 0xb7;
 const MOV_REGISTER: u8 = 0xbf;
@@ -35,7 +37,6 @@ const LSH: u8 = 0x67;
 const RSH: u8 = 0x77;
 const RSH_REGISTER: u8 = 0x7f;
 const JEQ: u8 = 0x15;
-const JNE: u8 = 0x55;
 const JGT: u8 = 0x25;
 const JLE: u8 = 0xb5;
 const CALL: u8 = 0x85;
@@ -43,6 +44,7 @@ const EXIT: u8 = 0x95;
 
 // Functions of the kernel, and kinds of addresses. Source: Linux, include/uapi/linux/bpf.h.
 const MAP_LOOKUP: i32 = 1;
+const MAP_UPDATE: i32 = 2;
 const TIME_NS: i32 = 5;
 const CURRENT_CPU: i32 = 8;
 const CURRENT_PROCESS: i32 = 14;
@@ -87,25 +89,51 @@ const END: [Instruction; 2] = [
     Instruction { code: EXIT, registers: 0, offset: 0, immediate: 0 },
 ];
 
-/// Goes to the end, `rest` instructions further on, where the process whose id is in register `process` is one of `others`.
-fn none_of(others: BorrowedFd<'_>, process: u8, rest: i16) -> [Instruction; 7] {
+/// Goes to the end, `rest` instructions further on, where the process whose id is in register `process` is none of `members`.
+fn one_of(members: BorrowedFd<'_>, process: u8, rest: i16) -> [Instruction; 7] {
     [
         one(STXW, [FRAME, process], -4, 0),
-        one(LDDW, [1, MAP], 0, others.as_raw_fd()),
+        one(LDDW, [1, MAP], 0, members.as_raw_fd()),
         one(0, [0, 0], 0, 0),
         one(MOV_REGISTER, [2, FRAME], 0, 0),
         one(ADD, [2, 0], 0, -4),
         one(CALL, [0, 0], 0, MAP_LOOKUP),
-        one(JNE, [0, 0], rest, 0),
+        one(JEQ, [0, 0], rest, 0),
     ]
 }
 
-/// Adds one to a slot, unless the process that runs is one of `others`.
+/// Puts the id of the process that runs into register 0: it is above the thread's.
+const RUNNING: [Instruction; 2] = [
+    Instruction { code: CALL, registers: 0, offset: 0, immediate: CURRENT_PROCESS },
+    Instruction { code: RSH, registers: 0, offset: 0, immediate: 32 },
+];
+
+/// Where a process begins another: makes that one of `members` if it is one itself. The record of the tracepoint has the new one's id
+/// at `child`. The id of a thread that begins goes there too, and does no harm: no other process has it.
+pub(super) fn follow(members: BorrowedFd<'_>, child: i16) -> Vec<Instruction> {
+    let add = [
+        one(LDXW, [1, 6], child, 0),
+        one(STXW, [FRAME, 1], -4, 0),
+        one(STW, [FRAME, 0], -8, 1),
+        one(LDDW, [1, MAP], 0, members.as_raw_fd()),
+        one(0, [0, 0], 0, 0),
+        one(MOV_REGISTER, [2, FRAME], 0, 0),
+        one(ADD, [2, 0], 0, -4),
+        one(MOV_REGISTER, [3, FRAME], 0, 0),
+        one(ADD, [3, 0], 0, -8),
+        one(MOV, [4, 0], 0, 0),
+        one(CALL, [0, 0], 0, MAP_UPDATE),
+    ];
+    let begin = [one(MOV_REGISTER, [6, 1], 0, 0)];
+    [&begin[..], &RUNNING, &one_of(members, 0, add.len() as i16), &add, &END].concat()
+}
+
+/// Adds one to a slot, where the process that runs is one of `members`, if there are any to tell.
 pub(super) fn counter(
     slot: Slot,
     cpus: &CpuSet,
     map: BorrowedFd<'_>,
-    others: Option<BorrowedFd<'_>>,
+    members: Option<BorrowedFd<'_>>,
 ) -> Vec<Instruction> {
     let last_call = CALLS as i32 - 1;
     let (first, second) = match slot {
@@ -122,24 +150,22 @@ pub(super) fn counter(
     ];
     let which = [first, second, one(MOV, [7, 0], 0, last_call)];
     let slots = slots_of_this_cpu(cpus, map, add.len() as i16);
-    let whose = others.map_or_else(Vec::new, |others| {
-        // The process's id is above the thread's.
-        let process = [one(CALL, [0, 0], 0, CURRENT_PROCESS), one(RSH, [0, 0], 0, 32)];
-        [&process[..], &none_of(others, 0, (slots.len() + add.len()) as i16)].concat()
+    let whose = members.map_or_else(Vec::new, |members| {
+        [&RUNNING[..], &one_of(members, 0, (slots.len() + add.len()) as i16)].concat()
     });
     [&which[..], &whose, &slots, &add, &END].concat()
 }
 
-/// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is neither the idle one nor one of
-/// `others`; and one to [`SWITCHES`], if the event is a switch.
+/// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is one of `members`; and one to
+/// [`SWITCHES`], if the event is a switch.
 ///
-/// If the process that runs is one of those and is switched from because of a waking just before, the time since then is kept
+/// If the process that runs is none of those and is switched from because of a waking just before, the time since then is kept
 /// as owed, to be added with that of the process that runs next.
 pub(super) fn stopwatch(
     moment: Moment,
     cpus: &CpuSet,
     map: BorrowedFd<'_>,
-    others: BorrowedFd<'_>,
+    members: BorrowedFd<'_>,
 ) -> Vec<Instruction> {
     let (switch, waking) = (i32::from(moment == Moment::Switch), i32::from(moment == Moment::Waking));
     let add = [
@@ -172,12 +198,11 @@ pub(super) fn stopwatch(
         one(STXDW, [9, 1], place(WOKEN), 0),
         one(JEQ, [7, 0], 7 + rest, 0),
     ];
-    let whose = none_of(others, 7, rest);
+    let whose = one_of(members, 7, rest);
     let begin = [
-        one(CALL, [0, 0], 0, CURRENT_PROCESS),
+        RUNNING[0],
+        RUNNING[1],
         one(MOV_REGISTER, [7, 0], 0, 0),
-        // The process's id is above the thread's.
-        one(RSH, [7, 0], 0, 32),
         one(CALL, [0, 0], 0, TIME_NS),
         one(MOV_REGISTER, [8, 0], 0, 0),
     ];
