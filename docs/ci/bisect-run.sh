@@ -5,8 +5,9 @@
 #   cp docs/ci/bisect-run.sh /tmp/ && git bisect start BAD GOOD
 #   git bisect run /tmp/bisect-run.sh GOOD 'BUILD' 'RUN with {port}' [flags of whyslow compare]
 #
-# `whyslow bisect GOOD..BAD` does the same by itself, with fewer blocks, and says why. Here each commit is compared with GOOD. What whyslow says becomes what git asks for: not slower is good (0), slower is bad (1),
-# and a commit that cannot be built, started or told from GOOD is skipped (125). A wrong command line ends the bisection.
+# `whyslow bisect GOOD..BAD` does the same by itself, with fewer blocks, and says why. Here each commit is compared with GOOD.
+# What whyslow says becomes what git asks for: not slower is good (0), slower is bad (1), and a commit that cannot be built,
+# started or told from GOOD is skipped (125). A wrong command line ends the bisection.
 set -euo pipefail
 
 if (($# < 3)); then

@@ -85,11 +85,21 @@ impl FailIf {
         metric: Option<Metric>,
     ) -> (FailIfOutcome, FailIfSays) {
         let is_meant = |row: &&Comparison| metric.map_or(row.primary, |metric| metric == row.metric);
-        let rows = || found.comparisons.iter().filter(|row| row.arm == self.arm).filter(is_meant);
-        match rows().find(|row| row.verdict == verdict) {
-            Some(row) => (FailIfOutcome::Holds, FailIfSays::Rows(vec![row.clone()])),
-            None => (FailIfOutcome::DoesNotHold, FailIfSays::Rows(rows().cloned().collect())),
+        let of_arm = found.comparisons.iter().filter(|row| row.arm == self.arm);
+        let rows: Vec<&Comparison> = of_arm.filter(is_meant).collect();
+        if let Some(row) = rows.iter().find(|row| row.verdict == verdict) {
+            return (FailIfOutcome::Holds, FailIfSays::Rows(vec![(*row).clone()]));
         }
+        let outcome = unmet(verdict, &rows);
+        if outcome == FailIfOutcome::NotMeasured {
+            let metric = metric.or(rows.first().map(|row| row.metric)).unwrap_or(Metric::CpuPerRequest);
+            let failed = found.arms.iter().filter(|arm| [&self.arm, &found.baseline].contains(&&arm.name));
+            let failed =
+                failed.filter_map(|arm| Some(format!("{}: {}", arm.name, arm.error.as_ref()?))).next();
+            let why = failed.map_or_else(|| few(metric), WhyAbsent::Failed);
+            return (outcome, FailIfSays::NoRatio { metric, why });
+        }
+        (outcome, FailIfSays::Rows(rows.into_iter().cloned().collect()))
     }
 
     fn figure(
@@ -185,6 +195,19 @@ impl FailIf {
         };
         let says = FailIfSays::Measured { figure: figure.asked(), own, against, basis };
         (outcome(order.holds(compared, limit)), says)
+    }
+}
+
+/// What a condition on a verdict comes to that none of `rows` has. It is false where one of them was decided, and where it asks for
+/// what is no decision; else nothing was shown of it.
+fn unmet(verdict: Verdict, rows: &[&Comparison]) -> FailIfOutcome {
+    let any = |holds: fn(&Comparison) -> bool| rows.iter().any(|row| holds(row));
+    match () {
+        () if any(|row| row.verdict.is_decided()) => FailIfOutcome::DoesNotHold,
+        () if !rows.is_empty() && !verdict.is_decided() => FailIfOutcome::DoesNotHold,
+        () if any(|row| row.verdict == Verdict::Inconclusive && row.blocks > 0) => FailIfOutcome::Undecided,
+        () if any(|row| !row.void_by.is_empty()) => FailIfOutcome::Void,
+        () => FailIfOutcome::NotMeasured,
     }
 }
 

@@ -163,7 +163,7 @@ pub struct Sent {
 pub struct Unfinished {
     /// Whether it was interrupted; otherwise it was killed, or is still running.
     pub interrupted: bool,
-    /// The block in which it ended; nothing if that was before the first round had ended.
+    /// The last block that was measured, from 1; nothing if it ended before the first was.
     pub block: Option<u32>,
 }
 
@@ -282,7 +282,7 @@ pub fn analyse(run: &Run) -> Findings {
     let comparisons = verdicts::all(&facts.sheet, &gates);
     let attribution = Attribution::from_facts(&facts, &gates, &comparisons);
     let limits = Limits::from_facts(&facts, &gates, &attribution);
-    let next = next::next(&run.manifest, &facts.arms, &gates, &comparisons, &attribution);
+    let next = next::next(&run.manifest, &facts.arms, &gates, &comparisons, &attribution, block_s(run));
     let (sheet, plan) = (&facts.sheet, &run.manifest.plan);
     let (most_left_arm, most_left_share) = attribution.most_left.unzip();
     let mut findings = Findings {
@@ -353,8 +353,14 @@ pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
         .collect()
 }
 
-fn unfinished(run: &Run) -> Option<Unfinished> {
-    let block = run.rounds.iter().map(|record| record.round.block + 1).max();
+pub(crate) fn unfinished(run: &Run) -> Option<Unfinished> {
+    let mut arms_of: BTreeMap<u32, usize> = BTreeMap::new();
+    for record in run.rounds.iter().filter(|record| record.failure.is_none() && !record.windows.is_empty()) {
+        *arms_of.entry(record.round.block).or_default() += 1;
+    }
+    // A block that lacks an arm that the last whole one has was begun.
+    let whole = |arms: &usize| *arms >= run.manifest.plan.arms.len().min(2);
+    let block = arms_of.iter().filter(|(_, arms)| whole(arms)).map(|(block, _)| block + 1).max();
     let interrupted = run.manifest.status == RunStatus::Partial;
     (run.manifest.status != RunStatus::Complete).then_some(Unfinished { interrupted, block })
 }
@@ -381,6 +387,19 @@ fn design(sheet: &Sheet) -> DesignFindings {
         blocks: verdicts::blocks(sheet),
         why_alone: fitted.alone.as_ref().map(ToString::to_string),
     }
+}
+
+/// Seconds that a block of this run took, from the start of its first server to that of the next block's: the median. Nothing
+/// where fewer than two were begun.
+fn block_s(run: &Run) -> Option<f64> {
+    let mut begun: BTreeMap<u32, u64> = BTreeMap::new();
+    for record in &run.rounds {
+        let first = begun.entry(record.round.block).or_insert(record.started_unix_ms);
+        *first = (*first).min(record.started_unix_ms);
+    }
+    let begun: Vec<u64> = begun.into_values().collect();
+    let took: Vec<f64> = begun.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e3).collect();
+    stats::descriptive::median(&took).filter(|block_s| *block_s > 0.0)
 }
 
 /// From the start of the first server to the latest reading of a window.

@@ -62,7 +62,14 @@ const CHECKS: [Check; 11] = [
 ];
 
 pub(crate) fn all(sheet: &Sheet) -> Vec<Gate> {
-    CHECKS.iter().flat_map(|check| check(sheet)).collect()
+    let mut rows: Vec<Gate> = CHECKS.iter().flat_map(|check| check(sheet)).collect();
+    if sheet.rounds().is_empty() {
+        // Nothing held of what was never measured.
+        rows.iter_mut()
+            .filter(|row| row.ok && row.id != GateId::Parity)
+            .for_each(|row| *row = holds(row.id, GateSays::Nothing));
+    }
+    rows
 }
 
 /// A gate that holds for all arms.

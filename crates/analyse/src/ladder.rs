@@ -10,9 +10,9 @@ use stats::verdict::{Question, decide};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::{Sheet, by_block};
-use crate::findings::FINDINGS_SCHEMA;
+use crate::findings::{FINDINGS_SCHEMA, Unfinished, unfinished};
 use crate::gates;
-use crate::verdicts::Verdict;
+use crate::verdicts::{self, Verdict};
 
 /// Level of every rung's interval.
 const LEVEL: f64 = 0.95;
@@ -85,6 +85,9 @@ pub struct Ladder {
     pub steps: Vec<String>,
     /// The primary metrics.
     pub metrics: Vec<MetricLadder>,
+    /// How far the run got, where it is not complete.
+    #[serde(skip)]
+    pub unfinished: Option<Unfinished>,
 }
 
 /// The arms of `run`, in the order of its plan, as the steps of a ladder.
@@ -99,6 +102,7 @@ pub fn ladder(run: &Run) -> Ladder {
     Ladder {
         schema: FINDINGS_SCHEMA,
         run_id: run.manifest.run_id.clone(),
+        unfinished: unfinished(run),
         metrics: metrics.map(|metric| of_metric(&sheet, &steps, metric)).collect(),
         steps,
     }
@@ -165,9 +169,26 @@ fn product_over_whole(sheet: &Sheet, steps: &[String], metric: Metric) -> Option
     Some([interval.low, interval.high])
 }
 
+/// `to` against `from`, with the verdict that a comparison of the two comes to.
 fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
-    let differences: Vec<f64> = gains(sheet, [from, to], metric).into_iter().map(|(_, gain)| gain).collect();
-    weighed([from, to], &differences, void_by(sheet, &[from, to], metric), metric)
+    let mut turned = sheet.run.clone();
+    let plan = &mut turned.manifest.plan;
+    plan.baseline = plan.arms.iter().position(|arm| arm.name == from).unwrap_or(plan.baseline);
+    let rows = verdicts::comparisons(&turned);
+    match rows.into_iter().find(|row| row.arm == to && row.metric == metric) {
+        Some(row) => Rung {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            verdict: row.verdict,
+            ratio: row.ratio,
+            ci_low: row.ci_low,
+            ci_high: row.ci_high,
+            level: row.level,
+            blocks: row.blocks,
+            void_by: row.void_by,
+        },
+        None => weighed([from, to], &[], void_by(sheet, &[from, to], metric), metric),
+    }
 }
 
 /// ln(to / from) in each block that has both.

@@ -78,7 +78,7 @@ pub use verdicts::bound::{Bound, BoundError, Judged, Unit};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
 pub use verdicts::{
-    BiasFindings, Comparison, Standing, Verdict, comparisons, extend_to, extend_until, standings,
+    BiasFindings, Comparison, Standing, UndecidedBy, Verdict, comparisons, extend_to, extend_until, standings,
 };
 pub use warned::Warned;
 pub use watched::{LedgerRow, WatchInput, WatchNote, Watched, WatchedWindow, WhyUncounted, watched};

@@ -1,13 +1,13 @@
 //! What to run next: a reason, and the whole command, where the run tells its own.
 
-use model::plan::{Blocks, CauseId, Design, Plan, Turns};
+use model::plan::{CauseId, Plan, Turns};
 use model::record::{Manifest, RunStatus, without_values};
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
 use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
-use crate::verdicts::{Comparison, Verdict};
+use crate::verdicts::{Comparison, UndecidedBy, Verdict};
 
 /// Commands whose flags are those of a comparison.
 const COMPARING: [&str; 2] = ["compare", "ladder"];
@@ -41,6 +41,15 @@ pub enum NextReason {
         blocks: u64,
         /// About how long they take, in minutes.
         minutes: f64,
+    },
+    /// What disturbed the run keeps it open, whatever number of blocks there is.
+    Quieter {
+        /// The arm.
+        arm: String,
+        /// What moved it most.
+        who: String,
+        /// By how much all of it can have, as a relative difference.
+        moved: f64,
     },
     /// The run was stopped before there was an interval.
     ToItsEnd,
@@ -91,6 +100,7 @@ pub(crate) fn next(
     gates: &[Gate],
     comparisons: &[Comparison],
     attribution: &Attribution,
+    block_s: Option<f64>,
 ) -> Option<Next> {
     // The same command would fail again.
     if let Some((arm, error)) = arms.iter().find_map(|arm| Some((&arm.name, arm.error.as_ref()?))) {
@@ -99,7 +109,8 @@ pub(crate) fn next(
     }
     let plan = &manifest.plan;
     let words = without_values(&manifest.command);
-    let again = Again { words: &words, plan, late_s: manifest.fitted.late_s(plan) };
+    let planned_s = plan.block_seconds() + manifest.fitted.late_s(plan);
+    let again = Again { words: &words, plan, block_s: block_s.unwrap_or(planned_s) };
     let primary = || comparisons.iter().filter(|row| row.primary);
     let decided = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))
@@ -144,7 +155,12 @@ fn slower(cause: &Cause) -> &String {
 fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
     let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
     let least = u64::from(plan_minimum());
-    let Some(needed) = open.iter().filter_map(|row| row.blocks_needed).max() else {
+    let nearest = nearest(open);
+    let Some(needed) = nearest.iter().filter_map(|row| row.blocks_needed).max() else {
+        if let Some(row) = nearest.iter().find(|row| row.undecided_by == Some(UndecidedBy::Disturbance)) {
+            // The same command at the same time would leave it open again.
+            return Next { reason: quieter(row), command: None };
+        }
         return match whole {
             false => again.after(NextReason::ToItsEnd, &[]),
             true => again.with_blocks(NextReason::TooFewBlocks { blocks: least }, least),
@@ -152,9 +168,7 @@ fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
     };
     let needed = needed.max(least).max(u64::from(done) + 1);
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
-        let blocks = Blocks::Fixed { blocks: u32::try_from(needed).unwrap_or(u32::MAX) };
-        let longer = Plan { design: Design { blocks, ..again.plan.design }, ..again.plan.clone() };
-        let minutes = (needed as f64 * (longer.block_seconds() + again.late_s) / 60.0).ceil();
+        let minutes = (needed as f64 * again.block_s / 60.0).ceil();
         return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes }, needed);
     }
     let (flag, value) = match again.plan.design.turns {
@@ -171,6 +185,24 @@ fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
     again.after(NextReason::More { slices, blocks: needed }, &[flag.to_owned(), value])
 }
 
+/// Of each arm the row that the fewest blocks decide.
+fn nearest<'a>(open: &[&'a Comparison]) -> Vec<&'a Comparison> {
+    let mut nearest: Vec<&Comparison> = Vec::new();
+    for row in open {
+        match nearest.iter_mut().find(|known| known.arm == row.arm) {
+            Some(known) if row.needs() < known.needs() => *known = row,
+            Some(_) => {}
+            None => nearest.push(row),
+        }
+    }
+    nearest
+}
+
+fn quieter(row: &Comparison) -> NextReason {
+    let most = row.disturbed_most_by().map_or_else(String::new, |source| source.what.clone());
+    NextReason::Quieter { arm: row.arm.clone(), who: most, moved: row.bias.low.max(row.bias.high) }
+}
+
 /// Fewest blocks whose exact interval attains 95 %.
 fn plan_minimum() -> u32 {
     stats::paired::min_pairs(0.95) as u32
@@ -180,8 +212,8 @@ fn plan_minimum() -> u32 {
 struct Again<'a> {
     words: &'a [String],
     plan: &'a Plan,
-    /// Seconds by which warming up takes longer in a block than the plan tells.
-    late_s: f64,
+    /// Seconds that a block takes.
+    block_s: f64,
 }
 
 impl Again<'_> {

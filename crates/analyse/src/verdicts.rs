@@ -8,7 +8,7 @@ pub(crate) mod figures;
 use model::plan::Blocks;
 use model::record::Run;
 
-pub use compare::{BiasFindings, Comparison, Verdict};
+pub use compare::{BiasFindings, Comparison, UndecidedBy, Verdict};
 pub(crate) use compare::{all, blocks};
 
 use crate::facts::metric::Metric;

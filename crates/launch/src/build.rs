@@ -61,6 +61,7 @@ impl Launcher {
         if built == Built::Now {
             entry.check_out(revision)?;
             self.commands(arm, values, log, progress)?;
+            entry.put_back(revision)?;
         }
         entry.stamp(revision)?;
         Ok(built)

@@ -19,7 +19,7 @@ use model::plan::Revision;
 use model::record::write_atomically;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::git::{GitError, check_out};
+use crate::git::{self, GitError, check_out};
 use crate::sha256;
 
 /// Revisions that stay built: more than a search through a long history looks at.
@@ -162,6 +162,11 @@ impl Entry {
             fs::remove_dir_all(&self.0).map_err(|source| GitError::File { path: self.0.clone(), source })?;
         }
         check_out(revision, &self.cache())
+    }
+
+    /// Programs that the build was without, where it has made none of that name.
+    pub(crate) fn put_back(&self, revision: &Revision) -> Result<(), GitError> {
+        git::put_back(revision, &self.cache())
     }
 
     /// Says that it is complete, or that it was used again.

@@ -174,7 +174,8 @@ impl Repository {
         Ok(status_lines.lines().filter_map(submodule).collect())
     }
 
-    /// The state that `name` stands for: a revision, or [`WORK_TREE`] with all files that are not ignored, but those of `without`.
+    /// The state that `name` stands for: a revision, or [`WORK_TREE`] with all files that are not ignored. Those of `without` are no
+    /// part of what is built; they are put back where the build makes none of that name.
     /// `built_by` is the command that builds it: files built otherwise have another folder.
     ///
     /// # Errors
@@ -200,13 +201,16 @@ impl Repository {
         };
         let tree = if of_work_tree { Some(self.work_tree(without, cache)?) } else { committed.clone() };
         let tree = tree.ok_or_else(|| GitError::NoRevision(name.to_owned()))?;
+        let put_back = if without.is_empty() { None } else { Some(self.tree_of(without, cache)?) };
+        let built_by = put_back.iter().fold(built_by.to_owned(), |all, files| format!("{all}\n{files}"));
         Ok(Revision {
             asked: name.to_owned(),
             changed: committed.as_ref() != Some(&tree),
             commit,
             git_dir: text(&self.git_dir)?,
-            checkout: text(&cache.entry(&tree, built_by).checkout())?,
+            checkout: text(&cache.entry(&tree, &built_by).checkout())?,
             tree,
+            put_back,
         })
     }
 
@@ -264,17 +268,33 @@ impl Repository {
             // What is known of files that have not changed saves reading them again.
             fs::copy(&own, index.path()).map_err(|source| GitError::File { path: own, source })?;
         }
-        let at_work = |args: &[&str]| {
-            let mut command = Command::new("git");
-            command.current_dir(root).args(PLAIN_INDEX).args(args).env("GIT_INDEX_FILE", index.path());
-            run(command.envs(objects(cache, &self.objects()?)), args[0])
-        };
+        let at_work = |args: &[&str]| self.with_index(root, index.path(), cache, args);
         at_work(&["add", "--all", "--", "."])?;
         if !without.is_empty() {
-            let names = without.iter().map(String::as_str);
-            at_work(&["update-index", "--force-remove", "--"].into_iter().chain(names).collect::<Vec<_>>())?;
+            at_work(&with_names(&["update-index", "--force-remove", "--"], without))?;
         }
         at_work(&["write-tree"])
+    }
+
+    /// The tree of some files of the work tree alone.
+    fn tree_of(&self, files: &[String], cache: &Cache) -> Result<String, GitError> {
+        let root = self.root.as_ref().ok_or(GitError::NoWorkTree)?;
+        let index = cache.index()?;
+        self.with_index(root, index.path(), cache, &with_names(&["add", "--force", "--"], files))?;
+        self.with_index(root, index.path(), cache, &["write-tree"])
+    }
+
+    /// Runs git in `folder` with an index of ours.
+    fn with_index(
+        &self,
+        folder: &Path,
+        index: &Path,
+        cache: &Cache,
+        args: &[&str],
+    ) -> Result<String, GitError> {
+        let mut command = Command::new("git");
+        command.current_dir(folder).args(PLAIN_INDEX).args(["--literal-pathspecs"]).args(args);
+        run(command.env("GIT_INDEX_FILE", index).envs(objects(cache, &self.objects()?)), args[0])
     }
 
     fn objects(&self) -> Result<PathBuf, GitError> {
@@ -295,6 +315,32 @@ pub(crate) fn check_out(revision: &Revision, cache: &Cache) -> Result<(), GitErr
     command.arg("--git-dir").arg(git_dir).arg("--work-tree").arg(folder);
     command.args(["read-tree", "--reset", "-u", &revision.tree]).env("GIT_INDEX_FILE", index.path());
     run(command.envs(objects(cache, &repository.objects()?)), "read-tree").map(drop)
+}
+
+/// Puts the programs that the build of `revision` was without where it has made none of that name.
+pub(crate) fn put_back(revision: &Revision, cache: &Cache) -> Result<(), GitError> {
+    let Some(tree) = &revision.put_back else { return Ok(()) };
+    let (folder, git_dir) = (Path::new(&revision.checkout), Path::new(&revision.git_dir));
+    let repository = Repository { folder: git_dir.to_owned(), git_dir: git_dir.to_owned(), root: None };
+    let index = cache.index()?;
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(PLAIN_INDEX).current_dir(folder);
+        command.arg("--git-dir").arg(git_dir).arg("--work-tree").arg(folder).args(args);
+        run(command.env("GIT_INDEX_FILE", index.path()).envs(objects(cache, &repository.objects()?)), args[0])
+    };
+    git(&["read-tree", tree])?;
+    let files = git(&["ls-files", "-z"])?;
+    let is_missing = |file: &&str| !file.is_empty() && fs::symlink_metadata(folder.join(file)).is_err();
+    let missing: Vec<String> = files.split('\0').filter(is_missing).map(str::to_owned).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    git(&with_names(&["checkout-index", "--"], &missing)).map(drop)
+}
+
+fn with_names<'a>(args: &[&'a str], names: &'a [String]) -> Vec<&'a str> {
+    args.iter().copied().chain(names.iter().map(String::as_str)).collect()
 }
 
 /// Where git writes objects, and where it reads all others.

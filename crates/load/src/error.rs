@@ -57,9 +57,9 @@ pub enum LoadError {
         available: u64,
     },
     /// A list of requests is wrong.
-    #[error("line {line} of the list cannot be used: {why}")]
+    #[error("{}", of_list(*line, why))]
     List {
-        /// The line, from 1; 0 for the whole.
+        /// The line, from 1; 0 for the whole, and where there is no list.
         line: usize,
         /// What is wrong with it.
         why: String,
@@ -136,6 +136,13 @@ pub enum LoadError {
         /// What it said.
         source: io::Error,
     },
+}
+
+fn of_list(line: usize, why: &str) -> String {
+    match line {
+        0 => format!("what is to be sent cannot be used: {why}"),
+        line => format!("line {line} of the list cannot be used: {why}"),
+    }
 }
 
 impl LoadError {

@@ -123,6 +123,12 @@ impl Request {
             return Err(LoadError::Request("its method is not a word such as GET"));
         }
         self.check_framing()?;
+        let length = self.field("content-length");
+        if length.is_some_and(|length| length.trim().parse() != Ok(self.body.len())) {
+            return Err(LoadError::Request(
+                "its Content-Length is not the length of its body: leave the field out, it is added",
+            ));
+        }
         if self.path.is_empty() || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(LoadError::Request(
                 "its path is empty or has a character that must be percent-encoded",

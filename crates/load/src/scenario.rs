@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use http1::response::headers;
 use model::job;
-use model::job::fill::Place;
-use model::job::scenario::{Take, Think};
+use model::job::fill::{Piece, Place, pieces, whole_path};
+use model::job::scenario::{Lack, Take, Think};
 
 use crate::list::Rendered;
 use crate::schedule::Part;
-use crate::session::{Batch, Feed, FeedError, Heard, Next, User};
+use crate::session::{Batch, Feed, FeedError, Heard, Missing, Next, User};
 use crate::{LoadError, Target};
 
 /// Users under way at most, over all threads: whoever comes then waits, and is late.
@@ -26,6 +26,10 @@ pub struct Scenario {
     /// The only status that is right for each of them, where it has one of its own.
     expected: Vec<Option<u16>>,
     data: job::Data,
+    /// Of each value whether it is the whole path of a step.
+    whole: Vec<bool>,
+    /// Host and port of the server.
+    authority: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,17 +43,21 @@ impl Scenario {
     /// The steps of `scenario` as requests to `target`.
     ///
     /// # Errors
-    /// [`LoadError::List`] with the number of the step.
+    /// [`LoadError::List`], which names the step.
     pub fn new(scenario: &job::scenario::Scenario, target: &Target) -> Result<Self, LoadError> {
         let step = |(index, step): (usize, &job::scenario::Step)| {
-            let request = Rendered::new(&step.request.request, Some(&scenario.data), target)
-                .map_err(|why| LoadError::List { line: index + 1, why })?;
+            let request =
+                Rendered::new(&step.request.request, Some(&scenario.data), target).map_err(|why| {
+                    LoadError::List { line: 0, why: format!("step {} of the scenario: {why}", index + 1) }
+                })?;
             Ok(Step { request, think: step.think, takes: step.takes.clone() })
         };
         Ok(Self {
             steps: scenario.steps.iter().enumerate().map(step).collect::<Result<_, LoadError>>()?,
             names: scenario.steps.iter().map(|step| step.request.name.clone()).collect(),
             expected: scenario.steps.iter().map(|step| step.request.expected_status).collect(),
+            whole: whole_paths(scenario),
+            authority: target.authority.clone(),
             data: scenario.data.clone(),
         })
     }
@@ -61,11 +69,33 @@ impl Scenario {
     }
 
     /// What value `take` of step `step` is, in words.
-    pub(crate) fn value(&self, step: u16, take: u16) -> String {
-        let step = usize::from(step);
-        let take = &self.steps[step].takes[usize::from(take)];
-        format!("'{}' had no {} ({})", self.names[step], self.data.taken[take.value], take.from)
+    pub(crate) fn value(&self, missing: Missing) -> String {
+        let step = usize::from(missing.step);
+        let take = &self.steps[step].takes[usize::from(missing.take)];
+        let (name, value) = (&self.names[step], &self.data.taken[take.value]);
+        match missing.why {
+            Lack::Absent => format!("'{name}' had no {value} ({})", take.from),
+            why => format!("'{name}' had a {value} that {why} ({})", take.from),
+        }
     }
+
+    /// Why a value that was found cannot stand where it is to.
+    fn misfit(&self, value: usize, found: &[u8]) -> Option<Lack> {
+        let whole = self.whole.get(value).copied().unwrap_or_default();
+        (whole && whole_path(found, &self.authority).is_none()).then_some(Lack::OtherHost)
+    }
+}
+
+/// Of each value that `scenario` takes whether it is the whole path of a step.
+fn whole_paths(scenario: &job::scenario::Scenario) -> Vec<bool> {
+    let mut whole = vec![false; scenario.data.taken.len()];
+    for step in &scenario.steps {
+        let target = step.request.request.target.as_deref().unwrap_or_default();
+        if let Ok([Piece::Taken(value)]) = pieces(target.as_bytes(), Some(&scenario.data)).as_deref() {
+            whole[*value] = true;
+        }
+    }
+    whole
 }
 
 /// One user under way.
@@ -135,11 +165,15 @@ impl Visitors {
     }
 
     /// Takes the values of a step, or says which is not there.
-    fn take(&mut self, user: User, heard: Option<&Heard>) -> Result<(), u16> {
+    fn take(&mut self, user: User, heard: Option<&Heard>) -> Result<(), Missing> {
         let visitor = &mut self.users[user as usize];
         for (nth, take) in self.scenario.steps[usize::from(visitor.step)].takes.iter().enumerate() {
-            let found = heard.and_then(|heard| take.from.find(headers(&heard.head), &heard.body));
-            let value = found.ok_or(nth as u16)?;
+            let missing = |why| Missing { step: visitor.step, take: nth as u16, why };
+            let heard = heard.ok_or(missing(Lack::Absent))?;
+            let value = take.from.look(headers(&heard.head), &heard.body).map_err(missing)?;
+            if let Some(why) = self.scenario.misfit(take.value, &value) {
+                return Err(missing(why));
+            }
             let before = std::mem::replace(&mut visitor.values[take.value], value);
             self.held_bytes = self.held_bytes - before.len() + visitor.values[take.value].len();
         }
@@ -196,10 +230,9 @@ impl Feed for Visitors {
         if self.users[user as usize].step == 0 {
             self.users[user as usize].begun_ns = due_ns;
         }
-        if let Err(take) = self.take(user, heard) {
-            let step = self.users[user as usize].step;
+        if let Err(missing) = self.take(user, heard) {
             self.lost(user);
-            return Next::Missing { step, take };
+            return Next::Missing(missing);
         }
         let visitor = &mut self.users[user as usize];
         visitor.step += 1;

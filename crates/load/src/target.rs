@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use model::job::fill::{Piece, pieces};
 use model::record::without_secrets;
 
 use crate::LoadError;
@@ -57,6 +58,15 @@ impl fmt::Display for Address {
             Self::Unix(path) => path.display().fmt(f),
         }
     }
+}
+
+/// Whether all that is not filled may stand in a URL.
+fn is_graphic(text: &str) -> bool {
+    let graphic = |piece: &Piece| match piece {
+        Piece::Text(text) => text.iter().all(u8::is_ascii_graphic),
+        _ => true,
+    };
+    pieces(text.as_bytes(), None).is_ok_and(|pieces| pieces.iter().all(graphic))
 }
 
 /// A server as a URL names it, its host resolved.
@@ -133,7 +143,7 @@ impl Target {
         if authority.is_empty() || authority.starts_with(':') {
             return Err(wrong("it has no host"));
         }
-        if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !is_graphic(rest) {
             return Err(wrong("it has a space or a character that must be percent-encoded"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

@@ -57,7 +57,9 @@ fn count_words(found: &Bisected) -> String {
     let measured = found.steps.iter().filter(|step| step.answer != StepAnswer::Broken).count();
     let broken = found.steps.len() - measured;
     let passed = if broken == 0 { String::new() } else { format!(", {broken} passed by") };
-    format!("{measured} steps of {} for {} commits{passed}", found.most_steps, found.commits)
+    let commits =
+        if found.commits == 1 { "1 commit".to_owned() } else { format!("{} commits", found.commits) };
+    format!("{measured} steps of {} for {commits}{passed}", found.most_steps)
 }
 
 fn step_row(step: &BisectStep) -> [String; 5] {

@@ -1,6 +1,6 @@
 //! The comment on a pull request: what a reader needs at once, then everything else, folded.
 
-use analyse::{Comparison, FailIfFindings, FailIfOutcome, Findings};
+use analyse::{Comparison, FailIfFindings, FailIfOutcome, Findings, Gate, GateSays};
 use maud::{Markup, html};
 
 use crate::compare::{gate_text, others, percent, run};
@@ -81,7 +81,9 @@ fn fence(screen: &[String]) -> String {
 
 /// What is folded, each on one line: HTML, in which Markdown has no meaning up to the next empty line.
 fn details(findings: &Findings) -> Vec<String> {
-    let mut gates: Vec<_> = findings.gates.iter().collect();
+    // What had nothing to judge tells a reader nothing.
+    let judged = |gate: &&Gate| !matches!(gate.says, Some(GateSays::Nothing));
+    let mut gates: Vec<_> = findings.gates.iter().filter(judged).collect();
     gates.sort_by_key(|gate| gate.ok);
     let list = |points: Vec<String>| html! { ul { @for point in &points { li { (printable(point)) } } } };
     let folded = [

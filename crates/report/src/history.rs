@@ -173,78 +173,135 @@ fn document(series: &[HistorySeries]) -> Document {
     if series.is_empty() {
         return vec![Block::Paragraph(NOTHING.to_owned())];
     }
-    series
-        .iter()
-        .flat_map(|one| {
-            let about = format!("{}; {}", one.workload, one.host);
-            [Block::Heading(title(one)), Block::Paragraph(about), table(one)]
-        })
-        .collect()
+    series.iter().flat_map(part).collect()
+}
+
+/// One series: what it is of, its table, and what changed.
+fn part(series: &HistorySeries) -> Vec<Block> {
+    let rounds =
+        rounds_of_all(series).map_or_else(String::new, |rounds| format!("; each of {rounds} rounds"));
+    let about = format!("{}; {}{rounds}", series.workload, series.host);
+    let columns = narrow(series);
+    let header = columns.iter().map(|column| column.name.to_owned()).collect();
+    let mut blocks = vec![
+        Block::Heading(title(series)),
+        Block::Paragraph(about),
+        Block::Table { header, rows: rows(&columns) },
+    ];
+    let change = |point: &HistoryPoint| {
+        Some(format!("From {} on it differs from before: p = {:.3}", point.run, point.change_p?))
+    };
+    blocks.extend(series.points.iter().filter_map(change).map(Block::Paragraph));
+    blocks
+}
+
+/// Rounds behind every value, where it is the same number in all runs.
+fn rounds_of_all(series: &HistorySeries) -> Option<u32> {
+    let rounds = series.points.first()?.rounds;
+    series.points.iter().all(|point| point.rounds == rounds).then_some(rounds)
 }
 
 fn title(series: &HistorySeries) -> String {
     format!("{}: {} at {}", series.arm, series.metric.label(), series.condition)
 }
 
-const HEADER: [&str; 6] = ["begun (UTC)", "run", "median", "lowest, highest round", "rounds", "change"];
-/// Place of the run's name among them.
-const RUN: usize = 1;
-/// What stands before them where runs say what the arm was: first, since the first column gives way where there is no room.
-const STATE: &str = "what it was";
+/// Places of digits in the date and time that the names of runs begin with: `20260102-030405`.
+const DATE_DIGITS: usize = 8;
+const TIME_DIGITS: usize = 6;
 
-fn table(series: &HistorySeries) -> Block {
-    let [begun, run, median, spread, rounds, change] = HEADER;
-    match stated(series) {
-        Some(rows) => Block::table([STATE, begun, run, median, spread, rounds, change], rows),
-        None => Block::table(HEADER, rows(series)),
+/// A column of the table of a series.
+#[derive(Clone)]
+struct Column {
+    kind: Kind,
+    name: &'static str,
+    cells: Vec<String>,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    State,
+    Begun,
+    Run,
+    Figure,
+    Rounds,
+    Change,
+}
+
+/// All columns; what the arm was stands first, where runs say so, since the first column gives way where there is no room.
+fn columns(series: &HistorySeries) -> Vec<Column> {
+    let column = |kind: Kind, name: &'static str, cell: &dyn Fn(&HistoryPoint) -> String| Column {
+        kind,
+        name,
+        cells: series.points.iter().map(cell).collect(),
+    };
+    let value = |ns: f64| value(series.metric, ns);
+    let mut columns = vec![
+        column(Kind::State, "what it was", &state),
+        column(Kind::Begun, "begun (UTC)", &|point| date(point.started_unix_s)),
+        column(Kind::Run, "run", &|point| point.run.clone()),
+        column(Kind::Figure, "median", &|point| value(point.value)),
+        column(Kind::Figure, "lowest, highest", &|point| {
+            format!("[{}, {}]", value(point.low), value(point.high))
+        }),
+        column(Kind::Rounds, "rounds", &|point| point.rounds.to_string()),
+        column(Kind::Change, "change", &|point| {
+            point.change_p.map_or_else(|| "-".to_owned(), |p| format!("p = {p:.3}"))
+        }),
+    ];
+    if series.points.iter().all(|point| point.state.is_none()) {
+        columns.remove(0);
     }
+    columns
+}
+
+/// What the arm was. Runs of earlier versions say of a work tree with changes only that there were some.
+fn state(point: &HistoryPoint) -> String {
+    match &point.state {
+        Some(state) if point.changed && !state.ends_with("with changes") => format!("{state} with changes"),
+        Some(state) => state.clone(),
+        None => "-".to_owned(),
+    }
+}
+
+/// The columns for a terminal: without what the other columns or the lines around the table say.
+fn narrow(series: &HistorySeries) -> Vec<Column> {
+    let mut columns = columns(series);
+    let named_by_time = series.points.iter().all(|point| begins_with_time(&point.run));
+    columns.retain(|column| match column.kind {
+        Kind::Begun => !named_by_time,
+        Kind::Rounds => rounds_of_all(series).is_none(),
+        Kind::Change => false,
+        _ => true,
+    });
+    columns
+}
+
+fn begins_with_time(run: &str) -> bool {
+    let mut parts = run.splitn(3, '-');
+    let mut digits = |count: usize| {
+        parts.next().is_some_and(|part| part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    digits(DATE_DIGITS) && digits(TIME_DIGITS)
+}
+
+fn rows(columns: &[Column]) -> Vec<Vec<String>> {
+    let count = columns.first().map_or(0, |column| column.cells.len());
+    (0..count).map(|row| columns.iter().map(|column| column.cells[row].clone()).collect()).collect()
 }
 
 /// The table of a series with a way to the page of each run.
 fn linked_table(series: &HistorySeries) -> Markup {
-    let mut header = HEADER.map(str::to_owned).to_vec();
-    let (rows, run): (Vec<Vec<String>>, usize) = match stated(series) {
-        Some(rows) => {
-            header.insert(0, STATE.to_owned());
-            (rows.into_iter().map(Vec::from).collect(), RUN + 1)
-        }
-        None => (rows(series).into_iter().map(Vec::from).collect(), RUN),
-    };
+    let columns = columns(series);
+    let header: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
     let show = |column: usize, cell: &str| {
-        if column == run {
+        if columns[column].kind == Kind::Run {
             link(cell)
         } else {
             html! { (cell) }
         }
     };
-    table_with(&header, &rows, &title(series), show)
-}
-
-/// The rows with what the arm was, where any run says so.
-fn stated(series: &HistorySeries) -> Option<Vec<[String; 7]>> {
-    let points = &series.points;
-    points.iter().any(|point| point.state.is_some()).then(|| {
-        let states = points.iter().map(|point| point.state.clone().unwrap_or_else(|| "-".to_owned()));
-        let stated = |(state, row): (String, [String; 6])| {
-            let [begun, run, median, spread, rounds, change] = row;
-            [state, begun, run, median, spread, rounds, change]
-        };
-        states.zip(rows(series)).map(stated).collect()
-    })
-}
-
-fn rows(series: &HistorySeries) -> Vec<[String; 6]> {
-    let row = |point: &HistoryPoint| {
-        [
-            date(point.started_unix_s),
-            point.run.clone(),
-            value(series.metric, point.value),
-            format!("[{}, {}]", value(series.metric, point.low), value(series.metric, point.high)),
-            point.rounds.to_string(),
-            point.change_p.map_or_else(|| "-".to_owned(), |p| format!("p = {p:.3}")),
-        ]
-    };
-    series.points.iter().map(row).collect()
+    table_with(&header, &rows(&columns), &title(series), show)
 }
 
 fn value(metric: Metric, value: f64) -> String {

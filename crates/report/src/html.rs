@@ -15,6 +15,7 @@ use crate::document::Block;
 use crate::glossary;
 use crate::packed::{self, Packed};
 use crate::page::{self, PARTS, Part};
+use crate::screen;
 use crate::words::Worded;
 
 /// Version of the data that a page carries. 2: profiles are packed.
@@ -360,10 +361,12 @@ fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
     }
 }
 
-/// From the verdict to what explains it, and the words that it is said in.
+/// From the verdict to why, in the lines of the first screen, to what is behind it, and the words that it is said in.
 fn onward(part: &Part, findings: &Findings, index: usize) -> Markup {
     html! {
         @if part.id == "verdict" {
+            @let why = screen::why(findings);
+            @if !why.is_empty() { (layout(&[Block::Screen(why)], part.title)) }
             @let links = page::onward(findings);
             @if !links.is_empty() {
                 ul.onward { @for (part, words) in links { li { a href={ "#" (anchor(part, index)) } { (words) } } } }

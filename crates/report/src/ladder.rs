@@ -4,9 +4,12 @@ use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
 use crate::document::{Block, Document};
 use crate::words::names::gate_names;
+use crate::words::unfinished;
 
 pub(crate) fn document(ladder: &Ladder) -> Document {
-    let mut page = vec![Block::Paragraph(format!("Ladder: {}.", ladder.steps.join(" → ")))];
+    let partial = ladder.unfinished.as_ref().map(|run| format!("PARTIAL RUN: {}.", unfinished(run)));
+    let mut page: Vec<Block> = partial.map(Block::Paragraph).into_iter().collect();
+    page.push(Block::Paragraph(format!("Ladder: {}.", ladder.steps.join(" → "))));
     for metric in &ladder.metrics {
         page.push(Block::Heading(format!("{} (each step against the one before it)", metric.metric.label())));
         let whole = row(&metric.whole, "whole");
@@ -67,16 +70,5 @@ fn effect(rung: &Rung, [faster, slower]: [&str; 2]) -> String {
 
 fn product(metric: &MetricLadder) -> Option<String> {
     let (product, whole) = (metric.product?, metric.whole.ratio?);
-    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-    // Without an interval nobody can tell whether a difference is one.
-    let apart = metric.product_over_whole_ci.map_or_else(String::new, |ends| {
-        let [low, high] = ends.map(percent);
-        let word = if ends[0] <= 1.0 && ends[1] >= 1.0 { "no more than by chance" } else { "more than by chance" };
-        format!(
-            " They differ by {} % [{low}, {high}], {word}: block by block the rungs multiply to the whole, so that this is \
-             of the medians, or of blocks that lack a step, and no effect of one step on another.",
-            percent(product / whole)
-        )
-    });
-    Some(format!("The rungs' product is {product:.3}, the whole {whole:.3}.{apart}"))
+    Some(format!("The steps multiply to {product:.3}; the last against the first is {whole:.3}."))
 }

@@ -8,8 +8,14 @@ use crate::document::{Block, Document};
 /// Columns of latencies.
 const COLUMNS: [&str; 8] = ["latency", "p50", "p75", "p90", "p99", "p99.9", "max", "mean"];
 
+/// Longest URL that is printed whole, in characters.
+const URL_CHARACTERS: usize = 200;
+
 /// Everything.
 pub(crate) fn document(report: &LoadReport) -> Document {
+    if report.is_before_its_window() {
+        return vec![Block::Paragraph(unbegun(report))];
+    }
     let mut page = vec![Block::Paragraph(summary(report))];
     page.push(latency_table(report));
     page.extend(phase_table(report));
@@ -25,6 +31,9 @@ pub(crate) fn document(report: &LoadReport) -> Document {
 
 /// What is read first: rate, response, what failed, and what the reader must know.
 pub(crate) fn first(report: &LoadReport) -> Document {
+    if report.is_before_its_window() {
+        return vec![Block::Paragraph(unbegun(report))];
+    }
     let response = row("response", &report.response_ns, censored(report));
     let mut page = vec![Block::Paragraph(summary(report)), Block::table(COLUMNS, vec![response])];
     page.extend(event_table(report));
@@ -68,14 +77,41 @@ fn users(report: &LoadReport) -> Option<String> {
 fn summary(report: &LoadReport) -> String {
     let partial = if report.partial { "PARTIAL (interrupted): " } else { "" };
     format!(
-        "{partial}{:.0} requests/s from {} in {} ({} requests over {} connections, {} threads).",
-        report.rate_per_s,
-        report.url,
+        "{partial}{} requests/s from {} in {} ({} over {}, {}).",
+        rate(report.rate_per_s),
+        url(report),
         format_ns(report.window_ns as f64),
-        report.requests,
-        report.connections.established,
-        report.threads,
+        counted(report.requests, "request"),
+        counted(report.connections.established, "connection"),
+        counted(u64::from(report.threads), "thread"),
     )
+}
+
+/// All that is said of a run that was stopped before its window began.
+fn unbegun(report: &LoadReport) -> String {
+    format!("Interrupted before the window began: nothing was measured of {}.", url(report))
+}
+
+/// The URL, cut where it is very long.
+fn url(report: &LoadReport) -> String {
+    match report.url.char_indices().nth(URL_CHARACTERS) {
+        None => report.url.clone(),
+        Some((end, _)) => format!("{}… ({} bytes)", &report.url[..end], report.url.len()),
+    }
+}
+
+/// A rate per second: whole, or with two digits that count where it is below 1.
+fn rate(per_s: f64) -> String {
+    let decimals = (1.0 - per_s.log10().floor()).clamp(0.0, 9.0) as usize;
+    match per_s > 0.0 && per_s < 1.0 {
+        true => format!("{per_s:.*}", decimals),
+        false => format!("{per_s:.0}"),
+    }
+}
+
+/// `1 thread`, `2 threads`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn latency_table(report: &LoadReport) -> Block {
@@ -121,6 +157,8 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
     let ns = |quantile, value: Option<u64>| {
         value.map_or_else(|| "-".to_owned(), |ns| least(quantile).to_owned() + &format_ns(ns as f64))
     };
+    // Of none there is neither.
+    let some = values.count > 0;
     [
         name.to_owned(),
         ns(0.5, values.p50),
@@ -129,8 +167,8 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
         ns(0.99, values.p99),
         ns(0.999, values.p99_9),
         // As of p99: one that was on its way when the window ended is no reason to doubt either.
-        ns(0.99, Some(values.max)),
-        least(0.99).to_owned() + &format_ns(values.mean),
+        ns(0.99, some.then_some(values.max)),
+        if some { least(0.99).to_owned() + &format_ns(values.mean) } else { "-".to_owned() },
     ]
 }
 
@@ -160,15 +198,9 @@ fn growth(report: &LoadReport) -> Option<String> {
 /// When events came, where answers are streams of them.
 fn event_table(report: &LoadReport) -> Option<Block> {
     let events = report.events.as_ref()?;
-    let [mut columns, mut first, mut gap] =
+    let [mut columns, first, gap] =
         [COLUMNS.map(str::to_owned), row("first event", &events.first_ns, 0), row("gap", &events.gap_ns, 0)];
     columns[0] = format!("{} events, {:.0}/s", events.count, events.rate_per_s);
-    // Of none there is no mean.
-    for (cells, values) in [(&mut first, &events.first_ns), (&mut gap, &events.gap_ns)] {
-        if values.count == 0 {
-            cells[6..].fill("-".to_owned());
-        }
-    }
     Some(Block::table(columns.each_ref().map(String::as_str), vec![first, gap]))
 }
 

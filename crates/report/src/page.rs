@@ -152,13 +152,13 @@ pub(crate) fn banners(findings: &Findings, run: &PageRun) -> Vec<String> {
     banners
 }
 
-/// What a reader asks next, each with the part that answers it: what limits the arms, and the first cause.
+/// What a reader asks next, each with the part that answers it: what limits the arms, and what is behind the reasons.
 pub(crate) fn onward(findings: &Findings) -> Vec<(&'static str, String)> {
     let limits = compare::limits(findings);
     let limits = (!limits.is_empty()).then(|| ("limits", format!("What limits each: {}", limits.join("; "))));
-    let cause = findings.causes.iter().find(|cause| cause.grade != Grade::RuledOut);
-    let cause = cause.map(|cause| ("ledger", format!("First cause: {}", compare::cause_text(cause))));
-    limits.into_iter().chain(cause).collect()
+    let causes =
+        (!findings.causes.is_empty()).then(|| ("ledger", "Every cause, and what was ruled out".to_owned()));
+    limits.into_iter().chain(causes).collect()
 }
 
 /// The runs on one page, beside each other.

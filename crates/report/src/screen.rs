@@ -7,7 +7,7 @@ mod why;
 
 use std::collections::HashSet;
 
-use analyse::{BiasSource, Comparison, Findings, Gate, GateSays, Metric, Stalled};
+use analyse::{BiasSource, Comparison, DesignKind, Findings, Gate, GateSays, Metric, Stalled};
 use model::units::format_ns;
 
 use crate::compare::{others, shell_words};
@@ -56,6 +56,7 @@ fn parts(findings: &Findings, style: Style, more: Vec<String>) -> [Vec<String>; 
     let mut verdicts: Vec<String> = partial.collect();
     verdicts.extend(verdict::lines(findings, style));
     verdicts.extend(verdict::rate_and_latency(findings));
+    verdicts.extend(verdict::background(findings));
     let rest = [limits(findings), trust(findings), next(findings), more].concat();
     [verdicts, why::lines(findings), rest]
 }
@@ -132,6 +133,7 @@ fn trust(findings: &Findings) -> Vec<String> {
         deciding.filter(|row| Direction::from_comparison(row) != Direction::Void && row.ci_low.is_some());
     // The least exact of them.
     facts.extend(decided.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
+    let alone = alone(findings);
     let failed = failed(findings);
     let warnings = counted(findings.warnings.len(), "warning");
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
@@ -142,19 +144,29 @@ fn trust(findings: &Findings) -> Vec<String> {
         let held = warnings.into_iter().chain([held]).collect::<Vec<String>>().join("; ");
         let facts = facts.join(", ");
         let line = format!("{facts}; {held}");
-        return if line.chars().count() <= below_width() {
-            under("Trust", &[line])
-        } else {
-            under("Trust", &[facts, held])
-        };
+        let mut lines = if line.chars().count() <= below_width() { vec![line] } else { vec![facts, held] };
+        lines.extend(alone);
+        return under("Trust", &lines);
     }
     facts.extend(warnings);
+    let mut facts = vec![facts.join(", ")];
+    facts.extend(alone);
     let gates: Vec<String> =
         failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
     // What is said of a partial run takes the place of one.
     let most = if findings.partial.is_some() { GATES - 1 } else { GATES };
     let gates = at_most(most, gates, |left| format!("{left} more checks failed"));
-    under("Trust", &[vec![facts.join(", ")], gates].concat())
+    under("Trust", &[facts, gates].concat())
+}
+
+/// That arms ran one at a time, and why.
+fn alone(findings: &Findings) -> Option<String> {
+    let why = match &findings.design.why_alone {
+        Some(why) => format!(", because {why}"),
+        None => ", as asked".to_owned(),
+    };
+    (findings.design.kind == DesignKind::Alone && findings.design.blocks > 0)
+        .then(|| format!("arms ran one at a time{why}"))
 }
 
 /// Whether a verdict line says what to do about a gate.
@@ -205,7 +217,14 @@ fn gate_words(gate: &Gate, in_verdict: bool) -> String {
     let full =
         matches!(gate.says, Some(GateSays::Stalled { how: Stalled::Starved { refused: 1.., .. }, .. }));
     let remedy = if full { "its listen queue was full: raise listen()'s backlog" } else { remedy(gate.id) };
-    format!("check {}{arm} {voids}: {remedy}", gate.id)
+    // What is left out where there is no room is what was found, never what to do.
+    let rows = [
+        format!("check {}{arm} {voids}: {remedy}", gate.id),
+        format!("check {}{arm}: {remedy}", gate.id),
+        format!("{}: {remedy}", gate.id),
+    ];
+    let fits = rows.iter().find(|row| row.chars().count() <= below_width());
+    fits.unwrap_or(&rows[2]).clone()
 }
 
 /// What a gate that failed voids, percentiles together.

@@ -23,7 +23,7 @@ mod watched;
 use std::ops::Deref;
 
 use analyse::capacity::Capacity;
-use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade, Watched};
+use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade, Unfinished, Watched};
 use serde::Serialize;
 
 /// Findings with their sentences. Nothing else is printed.
@@ -151,6 +151,11 @@ impl Wording for CaseFindings {
             figure.ours = figure.ours.take().map(|ours| named(&ours.name).unwrap_or(ours));
         }
     }
+}
+
+/// How far a run got that is not complete.
+pub(crate) fn unfinished(run: &Unfinished) -> String {
+    run::unfinished(run)
 }
 
 /// Says what differs between the answers of two arms.

@@ -1,5 +1,7 @@
 //! `whyslow analyse`: findings again, from the run directory alone.
 
+use std::path::Path;
+
 use anyhow::anyhow;
 use model::record::RunDir;
 
@@ -17,8 +19,11 @@ pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
     }
     let mut exit = Exit::Done;
     for path in &args.runs {
+        if let Some(missing) = crate::history::missing(path, Path::new(crate::compare::RUNS)) {
+            return Err(missing.into());
+        }
         let run = RunDir::open(path).read()?;
-        let judged = Judged::new(&args.judged, &run.manifest.plan).map_err(Stop::usage)?;
+        let judged = Judged::new(&args.judged, &run.manifest.plan)?;
         let findings = judged.findings(&run);
         crate::print(&crate::compare::render(&findings, args.format, args.details))?;
         judged::say(&findings);

@@ -89,7 +89,8 @@ impl<'a> Search<'a> {
         let (count, steps) = (self.commits.count(), HistorySearch::most_steps(self.commits.count()));
         let seconds = compare::seconds(&self.plan) * f64::from(steps);
         format!(
-            "{count} commits, at most {steps} steps where each decides; about {seconds:.0} s and the builds\n"
+            "{}, at most {steps} steps where each decides; about {seconds:.0} s and the builds\n",
+            commits::counted(count)
         )
     }
 
@@ -136,7 +137,7 @@ impl<'a> Search<'a> {
         let name = match ask.purpose {
             BisectPurpose::Ends => "ends".to_owned(),
             BisectPurpose::Step | BisectPurpose::Closing => {
-                crate::say(&format!("{} commits left", search.left()));
+                crate::say(&format!("{} left", commits::counted(search.left())));
                 format!("step-{}", &sides[1][..DIGITS])
             }
             BisectPurpose::Last => "last".to_owned(),

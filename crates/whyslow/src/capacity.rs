@@ -5,8 +5,8 @@ mod server;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use analyse::Bound;
 use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capacity, holds};
+use analyse::{Bound, Judged};
 use anyhow::Context;
 use load::schedule::{Arrival, Pace};
 use load::{Config, Warmup, WindowJob};
@@ -25,10 +25,12 @@ use crate::load_command::{self, config::TIMEOUT};
 
 /// A confirming window is this many times as long as one of the search.
 const CONFIRM_FACTOR: u32 = 3;
-/// Requests in a confirming window over those that its condition needs: some are on their way at its end.
-const MARGIN: f64 = 1.1;
-/// Longest confirming window that is chosen and not asked for.
-const LONGEST_CONFIRM: Duration = Duration::from_secs(120);
+/// Windows at a low rate that a server has to come to itself in before a confirming one.
+const RECOVERIES: u32 = 10;
+/// Length of such a window at most.
+const RECOVERY_WINDOW: Duration = Duration::from_secs(1);
+/// Rates that held for a short time and are tried for long at the end, where the search has confirmed none.
+const FALLBACKS: usize = 3;
 /// Windows of the closed loops are at most this long: they need a rate, not a tail.
 const SCALING_WINDOW: Duration = Duration::from_secs(2);
 /// The search begins at this share of what the closed loop of all connections answered.
@@ -57,18 +59,38 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     config.seed = args.seed;
     let interrupt = Interrupt::listen()?;
     let (steps, progress) = (Vec::new(), Progress::new(seconds(args)));
-    let mut bench = Bench { args, slo, job, config, fleet, interrupt, steps, progress };
+    let mut bench = Bench { args, slo, job, config, fleet, interrupt, steps, progress, strained: false };
     let searched = bench.search();
     bench.progress.finish();
-    let found = report::worded(capacity(&bench.slo, &bench.steps, &searched?));
+    let searched = searched?;
+    let mut found = capacity(&bench.slo, &bench.steps, &searched);
+    note_backlogs(&mut found, &bench.steps);
+    let found = report::worded(found);
     drop(served);
     crate::print(&match args.format {
-        Format::Text if args.details => report::capacity_details(&found),
+        // Of what an interrupt cut short, what there is.
+        Format::Text if args.details || searched.partial => report::capacity_details(&found),
         Format::Text => report::capacity_text(&found),
         Format::Json => report::capacity_json(&found),
         Format::Md => report::capacity_markdown(&found),
     })?;
     Ok(exit(&found))
+}
+
+/// The backlogs in requests per second, of what was due in each window: Poisson arrivals are as many as the rate says on average only.
+fn note_backlogs(found: &mut Capacity, steps: &[Step]) {
+    let backlog = |report: &LoadReport| {
+        let window_s = report.window_ns as f64 / 1e9;
+        Some((report.due()? as f64 / window_s - report.rate_per_s).max(0.0))
+    };
+    let mut said = found.says.as_mut().and_then(|says| says.overloaded.as_mut());
+    for (point, step) in found.points.iter_mut().zip(steps).filter(|(point, _)| point.backlog_per_s > 0.0) {
+        let before = point.clone();
+        point.backlog_per_s = backlog(&step.report).unwrap_or(point.backlog_per_s);
+        if let Some(said) = said.as_mut().filter(|said| ***said == before) {
+            said.backlog_per_s = point.backlog_per_s;
+        }
+    }
 }
 
 /// The machines of `--load-on`, reached; nothing where the generator is here.
@@ -175,6 +197,8 @@ struct Bench<'a> {
     interrupt: Interrupt,
     steps: Vec<Step>,
     progress: Progress,
+    /// Whether the condition did not hold in the last window, so that the server may have a queue left.
+    strained: bool,
 }
 
 impl Bench<'_> {
@@ -184,31 +208,81 @@ impl Bench<'_> {
             self.args.from.map_or((limit * FIRST_SHARE).max(SLOWEST_FIRST_PER_S), model::units::Rate::get);
         let highest = self.args.max_rate.map_or(f64::MAX, model::units::Rate::get);
         let mut search = Search::new(first, highest, self.args.precision);
+        let mut failed = None;
         let (rate_per_s, at_ceiling) = loop {
             if self.interrupt.is_set() {
                 break (None, false);
             }
-            let (rate, purpose, window) = match search.next() {
-                Try::Probe(rate) => (rate, Purpose::Search, self.args.window.0),
-                Try::Confirm(rate) => (rate, Purpose::Confirm, self.confirming(rate)),
+            let report = match search.next() {
+                Try::Probe(rate) => self.open(rate, Purpose::Search, self.args.window.0)?,
+                Try::Confirm(rate) => self.confirm(rate, first)?,
+                Try::Found(None) => break (self.fall_back(&mut failed, first)?, false),
                 Try::Found(rate) => break (rate, false),
                 Try::AtLeast(rate) => break (Some(rate), true),
             };
-            let report = self.open(rate, purpose, window)?;
-            if !report.partial {
-                search.record(holds(&self.slo, purpose, &report));
+            if report.partial {
+                continue;
+            }
+            let confirms = matches!(search.next(), Try::Confirm(_));
+            let purpose = if confirms { Purpose::Confirm } else { Purpose::Search };
+            search.record(holds(&self.slo, purpose, &report));
+            failed = search.failed();
+            if confirms && matches!(self.slo.judge(&report), Judged::Absent) {
+                // A lower rate has fewer requests still.
+                break (None, false);
             }
         };
         self.curve(rate_per_s)?;
         let partial = self.interrupt.is_set();
-        Ok(Searched { rate_per_s, at_ceiling, failed_at_per_s: search.failed(), partial })
+        Ok(Searched { rate_per_s, at_ceiling, failed_at_per_s: failed, partial })
     }
 
-    /// How long a window has to be at this rate for the condition to be judged.
-    fn confirming(&self, rate: f64) -> Duration {
-        let needed_s = MARGIN * self.slo.requests_needed() as f64 / rate;
-        let usual = self.args.window.0 * CONFIRM_FACTOR;
-        usual.max(Duration::from_secs_f64(needed_s.min(LONGEST_CONFIRM.as_secs_f64())))
+    /// The longer window that confirms a rate, once the server answers normally at the rate `low`.
+    fn confirm(&mut self, rate: f64, low: f64) -> Result<LoadReport, Stop> {
+        self.recover(low)?;
+        self.open(rate, Purpose::Confirm, self.args.window.0 * CONFIRM_FACTOR)
+    }
+
+    /// Lets a server that was overloaded come to itself: until it answers normally at the rate `low`, or for so many windows.
+    fn recover(&mut self, low: f64) -> Result<(), Stop> {
+        for _ in 0..RECOVERIES {
+            if !self.strained || self.interrupt.is_set() {
+                break;
+            }
+            let pace = Pace::open(low, Arrival::Constant);
+            let window = RECOVERY_WINDOW.min(self.args.window.0);
+            let config = Config { pace, window, ..self.config.clone() };
+            let report = self.window(config, "letting the server recover")?;
+            self.strained = !holds(&self.slo, Purpose::Search, &report);
+        }
+        Ok(())
+    }
+
+    /// The highest rate below `failed` that held in the search and holds for long, too; those that do not become `failed`.
+    fn fall_back(&mut self, failed: &mut Option<f64>, low: f64) -> Result<Option<f64>, Stop> {
+        for rate in self.held_below(failed.unwrap_or(f64::MAX)) {
+            let report = self.confirm(rate, low)?;
+            if report.partial {
+                break;
+            }
+            if holds(&self.slo, Purpose::Confirm, &report) {
+                return Ok(Some(rate));
+            }
+            *failed = Some(rate);
+        }
+        Ok(None)
+    }
+
+    /// Rates below `limit` that held in the search, highest first, as many as are worth a longer window.
+    fn held_below(&self, limit: f64) -> Vec<f64> {
+        let held =
+            |step: &&Step| step.purpose == Purpose::Search && holds(&self.slo, step.purpose, &step.report);
+        let rates = self.steps.iter().filter(held).filter_map(|step| step.report.schedule.rate_per_s);
+        let mut rates: Vec<f64> = rates.filter(|rate| *rate < limit).collect();
+        rates.sort_by(|a, b| b.total_cmp(a));
+        rates.dedup();
+        rates.truncate(FALLBACKS);
+        rates
     }
 
     /// Closed loops of few to all connections; gives the highest rate that any answered.
@@ -242,12 +316,23 @@ impl Bench<'_> {
         };
         let config = Config { pace: Pace::open(rate, arrival), window, ..self.config.clone() };
         let report = self.drive(config, purpose, &format!("{rate:.0} requests/s"))?;
-        let word = if holds(&self.slo, purpose, &report) { "holds" } else { "does not hold" };
+        self.strained = !holds(&self.slo, purpose, &report);
+        let word = if self.strained { "does not hold" } else { "holds" };
         self.progress.say(&format!("{rate:.0} requests/s: {} {word}", self.slo));
         Ok(report)
     }
 
-    fn drive(&mut self, mut config: Config, purpose: Purpose, what: &str) -> Result<LoadReport, Stop> {
+    fn drive(&mut self, config: Config, purpose: Purpose, what: &str) -> Result<LoadReport, Stop> {
+        let report = self.window(config, what)?;
+        // What an interrupt cut short says nothing of its rate.
+        if !report.partial {
+            self.steps.push(Step { purpose, report: report.clone() });
+        }
+        Ok(report)
+    }
+
+    /// One window, of which nothing is kept.
+    fn window(&mut self, mut config: Config, what: &str) -> Result<LoadReport, Stop> {
         self.progress.doing(what);
         config.warmup = Warmup::fixed(self.args.warmup.0);
         let measured = match &self.fleet {
@@ -256,10 +341,6 @@ impl Bench<'_> {
             }
             None => self.drive_here(&config)?,
         };
-        // What an interrupt cut short says nothing of its rate.
-        if !measured.report.partial {
-            self.steps.push(Step { purpose, report: measured.report.clone() });
-        }
         Ok(measured.report)
     }
 
@@ -276,4 +357,26 @@ fn pin(cpus: &model::units::CpuSet) -> anyhow::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(cpu as usize));
     rustix::thread::sched_setaffinity(None, &set).context("cannot take the generator's CPUs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_is_what_was_due_less_what_was_answered() {
+        let mut report = testkit::load_report(80.0);
+        report.schedule.rate_per_s = Some(100.0);
+        (report.window_ns, report.requests, report.rate_per_s) = (10_000_000_000, 800, 80.0);
+        // Of 1000 that the rate says on average, chance made 900.
+        (report.unfinished, report.unsent, report.rate_ratio) = (40, 60, Some(800.0 / 900.0));
+        let slo: Bound = "p50 < 1h".parse().unwrap();
+        let steps = [Step { purpose: Purpose::Search, report }];
+        let searched =
+            Searched { rate_per_s: None, at_ceiling: false, failed_at_per_s: Some(100.0), partial: false };
+        let mut found = capacity(&slo, &steps, &searched);
+        note_backlogs(&mut found, &steps);
+        assert_eq!(found.points[0].backlog_per_s, 10.0);
+        assert_eq!(found.says.and_then(|says| says.overloaded).map(|point| point.backlog_per_s), Some(10.0));
+    }
 }

@@ -98,7 +98,7 @@ pub(crate) fn run_with(
     }
     let elsewhere = Elsewhere::connect(args)?;
     let plan = plan(args, &elsewhere).map_err(Stop::usage)?;
-    let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;
+    let judged = Judged::new(&args.judged, &plan)?;
     if args.list {
         return list(&plan, args.format);
     }

@@ -4,8 +4,10 @@ mod commits;
 mod index;
 mod shelf;
 
+use std::path::Path;
+
 use analyse::Metric;
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use report::{HistoryPoint, HistorySeries};
 use stats::{Rng, changepoint};
 
@@ -19,15 +21,21 @@ pub(crate) use shelf::{Shelf, Stamp};
 const ALPHA: f64 = 0.01;
 /// Fewest runs on either side of a change: one odd run is no change.
 const MIN_RUNS: usize = 3;
+/// Runs that are named where another one is not there.
+const NAMED: usize = 3;
 /// Seed of the permutations: the same runs give the same p-values.
 const SEED: u64 = 1;
 
 pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     let metric = args.metric.as_deref().map(parse_metric).transpose().map_err(Stop::usage)?;
+    folder_is_there(&args.runs).map_err(Stop::usage)?;
     let shelf = Shelf::of_folder(&args.runs);
     let mut index = Index::open(Some(&args.runs))?;
     index.refresh(&shelf)?;
     let mut series = index.series(args.target.as_deref())?;
+    if let Some(target) = args.target.as_deref().filter(|_| series.is_empty()) {
+        is_known(target, &index.names()?, &args.runs).map_err(Stop::usage)?;
+    }
     commits::order(&mut series);
     series.iter_mut().for_each(|one| mark_changes(&mut one.points));
     series.retain(|one| metric.is_none_or(|metric| one.metric == metric));
@@ -37,6 +45,50 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
         Format::Md => report::history_markdown(&series),
     })?;
     Ok(Exit::Done)
+}
+
+/// An error where the folder that was named for runs is not there. The usual one comes with the first run.
+pub(crate) fn folder_is_there(runs: &Path) -> anyhow::Result<()> {
+    let usual = runs == Path::new(crate::compare::RUNS);
+    let shown = runs.display();
+    ensure!(
+        usual || runs.is_dir(),
+        "--runs {shown}: there is no such folder; name one that compare has kept runs in, such as {}",
+        crate::compare::RUNS
+    );
+    Ok(())
+}
+
+/// What is said where `run` is no run directory, with the last runs of `folder`.
+pub(crate) fn missing(run: &Path, folder: &Path) -> Option<anyhow::Error> {
+    if run.join("manifest.json").exists() || run.join("rounds").exists() {
+        return None;
+    }
+    let (run, reason) = match run.is_dir() {
+        true => (run.display(), "that folder holds no run"),
+        false => (run.display(), "there is no such run"),
+    };
+    let kept = Shelf::of_folder(folder).runs();
+    let kept: Vec<String> = kept.values().rev().take(NAMED).map(|path| path.display().to_string()).collect();
+    Some(match kept.is_empty() {
+        true => anyhow!(
+            "{run}: {reason}; there is none in {} either: whyslow compare makes one",
+            folder.display()
+        ),
+        false => anyhow!("{run}: {reason}; the last ones here are {}", kept.join(", ")),
+    })
+}
+
+/// An error where no run has an arm or target of this name.
+fn is_known(target: &str, known: &[String], runs: &Path) -> anyhow::Result<()> {
+    let runs = runs.display();
+    ensure!(!known.is_empty(), "there is no arm or target '{target}': {runs} holds no run with figures");
+    ensure!(
+        known.iter().any(|name| name == target),
+        "no run in {runs} has an arm or target '{target}': there are {}",
+        known.join(", ")
+    );
+    Ok(())
 }
 
 fn parse_metric(name: &str) -> anyhow::Result<Metric> {

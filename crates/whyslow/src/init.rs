@@ -1,230 +1,240 @@
 //! `whyslow init`: a `whyslow.toml` from what a running server answers and from what the folder holds.
 
+mod kinds;
+mod recipe;
+mod seen;
+
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use launch::{ProbeError, Repository};
 use model::plan::ConfigFile;
-use model::record::without_secrets;
+use model::record::{Answer, without_secrets};
 
 use crate::cli::InitArgs;
 use crate::compare::running;
 use crate::config::FILE;
 use crate::exit::{Exit, Outcome, Stop};
+use recipe::Recipe;
+use seen::Seen;
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server that is just being built and started may take until it listens.
+const LISTENS_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks at whether it does.
+const LOOK: Duration = Duration::from_millis(100);
 /// The status that needs no mention.
 const OK: u16 = 200;
-
-/// How repositories of one kind are built and started, by the file that tells their kind: the first that is there.
-struct Recipe {
-    file: &'static str,
-    /// With PROGRAM for the file that the running server was started from.
-    build: &'static str,
-    /// With NAME for the folder's name.
-    run: &'static str,
-}
-
-const RECIPES: [Recipe; 8] = [
-    Recipe { file: "Cargo.toml", build: "cargo build --release", run: "./target/release/NAME --port {port}" },
-    Recipe { file: "go.mod", build: "go build -o PROGRAM .", run: "./server -port {port}" },
-    // `npm ci` is for folders with a lock file and fails in all others.
-    Recipe { file: "package-lock.json", build: "npm ci", run: NODE },
-    Recipe { file: "npm-shrinkwrap.json", build: "npm ci", run: NODE },
-    Recipe { file: "package.json", build: "npm install", run: NODE },
-    Recipe {
-        file: "requirements.txt",
-        build: "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
-        run: PYTHON,
-    },
-    Recipe { file: "pyproject.toml", build: "python3 -m venv .venv && .venv/bin/pip install .", run: PYTHON },
-    Recipe { file: "Makefile", build: "make", run: "./server {port}" },
-];
-const NODE: &str = "node . --port {port}";
-const PYTHON: &str = ".venv/bin/python server.py {port}";
-/// Where the recipes of Python put programs: a checkout has none of the environments that lie in a work tree.
-const PROGRAMS_OF_PYTHON: &str = ".venv/bin/";
-/// The program of a recipe, where none was seen.
-const PROGRAM: &str = "server";
-
-impl Recipe {
-    /// The build, which makes what `seen` starts.
-    fn build(&self, seen: Option<&str>) -> String {
-        let program = seen.and_then(|run| run.split(' ').next()?.strip_prefix("./"));
-        self.build.replace("PROGRAM", program.unwrap_or(PROGRAM))
-    }
-
-    /// The command that was seen, with what the build makes in the place of what was made by hand.
-    fn started(&self, seen: &str) -> String {
-        let mut words = seen.split(' ').map(|word| word.trim_start_matches("./"));
-        let first = words.next().unwrap_or_default();
-        let (folder, program) = first.rsplit_once('/').unwrap_or(("", first));
-        if self.run != PYTHON || !program.starts_with("python") {
-            return seen.to_owned();
-        }
-        // What was installed beside the interpreter, such as uvicorn, is installed beside that of the build.
-        let beside = |word: &str| {
-            let name = word.strip_prefix(folder).filter(|_| !folder.is_empty())?.strip_prefix('/')?;
-            Some(format!("{PROGRAMS_OF_PYTHON}{name}"))
-        };
-        let rest = words.map(|word| beside(word).unwrap_or_else(|| word.to_owned()));
-        std::iter::once(format!("{PROGRAMS_OF_PYTHON}python")).chain(rest).collect::<Vec<_>>().join(" ")
-    }
-}
+/// Branches that others are compared with, where they are there.
+const BRANCHES: [&str; 2] = ["main", "master"];
+/// What is said where a folder tells nothing.
+const UNKNOWN: &str = "nothing here says how it is built and started: start your server and run whyslow init \
+                       http://127.0.0.1:PORT/, or fill in run";
 
 pub(crate) fn run(args: &InitArgs) -> Outcome {
     let folder = std::env::current_dir().context("cannot tell the current folder").map_err(Stop::usage)?;
-    let file = folder.join(FILE);
-    if file.exists() {
+    let place = Place::of(folder);
+    let file = place.folder.join(FILE);
+    // A guess that nobody has changed gives way to what is seen.
+    let is_own_guess =
+        || args.url.is_some() && std::fs::read_to_string(&file).is_ok_and(|text| text == place.text(None));
+    if file.exists() && !is_own_guess() {
         return Err(Stop::usage(anyhow::anyhow!(
             "{FILE} is there already: change it, or move it away first"
         )));
     }
-    let probed = args.url.as_deref().map(|url| probe(url, &folder)).transpose().map_err(Stop::usage)?;
-    let text = text(probed.as_ref(), &folder);
-    ConfigFile::parse(FILE, &text).context("what was found out makes no whyslow.toml")?;
+    let probed = args.url.as_deref().map(|url| probe(url, &place)).transpose().map_err(Stop::usage)?;
+    let text = place.text(probed.as_ref());
+    let written = ConfigFile::parse(FILE, &text).context("what was found out makes no whyslow.toml")?;
     model::record::write_atomically(&file, text.as_bytes())?;
     crate::print(&text)?;
-    crate::say(&format!(
-        "{FILE} is written: read it, then try `whyslow compare main=git:main pr=git:. --verify`"
-    ));
+    crate::say(&match written.run {
+        Some(_) => format!("{FILE} is written: read it, then try `{} --verify`", place.compare()),
+        None => format!("{FILE} is written, but {}", place.recipe(None).map_or(UNKNOWN.to_owned(), advice)),
+    });
     Ok(Exit::Done)
+}
+
+/// What is to be done where a recipe names no command.
+fn advice(recipe: Recipe) -> String {
+    match (recipe.build, recipe.note) {
+        (None, Some(note)) => format!("{} has no command to start: {note}", recipe.file),
+        _ => format!(
+            "{} does not say how it is started: start your server and run whyslow init http://127.0.0.1:PORT/, or fill in run",
+            recipe.file
+        ),
+    }
 }
 
 /// What one answer of a running server tells.
 struct Probed {
     path: Option<String>,
     status: u16,
-    /// Its command line with `{port}`, where that can be seen.
-    run: Option<String>,
-    port_env: bool,
+    /// How it was started, where that can be seen.
+    seen: Option<Seen>,
 }
 
-fn probe(url: &str, folder: &Path) -> anyhow::Result<Probed> {
+fn probe(url: &str, place: &Place) -> anyhow::Result<Probed> {
     let (address, path) = running::place(url)?;
-    let answer = launch::probe(address, path.as_deref().unwrap_or("/"), PATIENCE)
+    let answer = answer(address, path.as_deref().unwrap_or("/"))
         .map_err(|error| anyhow::anyhow!("{} does not answer: {error}", without_secrets(url)))?;
-    let seen = started(address, folder);
-    Ok(Probed {
-        path,
-        status: answer.status,
-        port_env: seen.as_ref().is_some_and(|(_, port_env)| *port_env),
-        run: seen.map(|(run, _)| run),
-    })
+    let seen = Seen::find(address, &place.folder, &place.root);
+    Ok(Probed { path, status: answer.status, seen })
 }
 
-/// How the process that listens on `address` was started, and whether it has its port from `PORT`.
-fn started(address: SocketAddr, folder: &Path) -> Option<(String, bool)> {
-    let pid = observe::listening_process(address.port()).ok()?;
-    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).ok();
-    let variable = format!("PORT={}", address.port()).into_bytes();
-    let port_env = read("environ").is_some_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable));
-    let line = read("cmdline")?;
-    let words: Vec<String> = line
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    let run = command(&words, address.port(), folder)?;
-    Some((run.clone(), port_env && !run.contains("{port}")))
-}
-
-/// The words as one command, with `{port}` for the port and paths below `folder` from there; nothing without words.
-fn command(words: &[String], port: u16, folder: &Path) -> Option<String> {
-    let word = |word: &String| {
-        let below = Path::new(word).strip_prefix(folder).ok().and_then(Path::to_str);
-        let word = below.map_or_else(|| word.clone(), |below| format!("./{below}"));
-        let word = with_port(&word, port);
-        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=/.,:@%+{}".contains(c));
-        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    (!words.is_empty()).then(|| words.iter().map(word).collect::<Vec<_>>().join(" "))
-}
-
-/// The word with `{port}` where the number stands by itself.
-fn with_port(word: &str, port: u16) -> String {
-    let number = port.to_string();
-    let Some(at) = word.find(&number) else { return word.to_owned() };
-    let (before, after) = (&word[..at], &word[at + number.len()..]);
-    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-    if digit(before.chars().next_back()) || digit(after.chars().next()) {
-        return word.to_owned();
-    }
-    format!("{before}{{port}}{after}")
-}
-
-fn text(probed: Option<&Probed>, folder: &Path) -> String {
-    let recipe = RECIPES.iter().find(|recipe| folder.join(recipe.file).exists());
-    let mut text = "\
-# How whyslow builds and starts a revision of this repository, and what it asks it:
-# `whyslow compare main=git:main pr=git:.`
-# Both commands run in this file's folder of a checkout; {build} is a folder for what is made.
-"
-    .to_owned();
-    let mut line = |comment: &str, key: &str, value: String| {
-        let comment = if comment.is_empty() { String::new() } else { format!("   # {comment}") };
-        writeln!(text, "{key} = {value}{comment}").expect("writing to a string cannot fail");
-    };
-    let port_env = probed.is_some_and(|probed| probed.port_env);
-    let seen = probed.and_then(|probed| probed.run.as_deref());
-    match recipe {
-        Some(recipe) => {
-            let guess = format!("a guess, because there is a {}", recipe.file);
-            line(&guess, "build", quoted(&recipe.build(seen)));
-        }
-        None => line("how it is built, where it is built at all", "# build", quoted("make")),
-    }
-    let run = run_of(recipe, seen, folder);
-    let comment = match seen {
-        Some(_) => of_seen(&run, folder, port_env),
-        None => "a guess: how it is started and told its port",
-    };
-    line(comment, "run", quoted(&run));
-    if let Some(probed) = probed {
-        if probed.port_env {
-            line("", "port_env", "true".to_owned());
-        }
-        if probed.status != OK {
-            line("what it answered", "expect_status", probed.status.to_string());
-        }
-        if let Some(path) = &probed.path {
-            line("", "path", quoted(path));
+/// What a server answers, once it listens.
+fn answer(address: SocketAddr, path: &str) -> Result<Answer, ProbeError> {
+    let until = Instant::now() + LISTENS_WITHIN;
+    let mut said = false;
+    loop {
+        match launch::probe(address, path, PATIENCE) {
+            Err(ProbeError::Connect(error))
+                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until =>
+            {
+                if !std::mem::replace(&mut said, true) {
+                    let limit = LISTENS_WITHIN.as_secs();
+                    crate::say(&format!(
+                        "nothing listens on {address} yet: waiting for it, {limit} s at most"
+                    ));
+                }
+                std::thread::sleep(LOOK);
+            }
+            other => return other,
         }
     }
-    line("what makes the exit code 3", "fail_if", "[\"pr slower\"]".to_owned());
-    text
 }
 
-/// The command that starts the server: the one that was seen, else a guess.
-fn run_of(recipe: Option<&Recipe>, seen: Option<&str>, folder: &Path) -> String {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or(PROGRAM);
-    match (recipe, seen) {
-        (Some(recipe), Some(seen)) => recipe.started(seen),
-        (Some(recipe), None) => recipe.run.replace("NAME", name),
-        (None, Some(seen)) => seen.to_owned(),
-        (None, None) => "./server {port}".to_owned(),
+/// Where the file is written.
+struct Place {
+    folder: PathBuf,
+    /// The root of the repository; outside of one the folder.
+    root: PathBuf,
+    /// What others are compared with: a branch; outside of a repository nothing.
+    branch: Option<String>,
+}
+
+impl Place {
+    fn of(folder: PathBuf) -> Self {
+        let repository = Repository::find(&folder).ok();
+        let root = repository.as_ref().and_then(|one| one.git(&["rev-parse", "--show-toplevel"]).ok());
+        Self {
+            branch: repository.as_ref().map(branch),
+            root: root.map_or_else(|| folder.clone(), PathBuf::from),
+            folder,
+        }
     }
+
+    fn recipe(&self, seen: Option<&Seen>) -> Option<Recipe> {
+        Recipe::of(&self.folder, seen)
+    }
+
+    /// A comparison to begin with.
+    fn compare(&self) -> String {
+        match &self.branch {
+            Some(branch) => format!("whyslow compare main=git:{branch} pr=git:."),
+            None => "whyslow compare main='./server-of-before {port}' pr='./server {port}'".to_owned(),
+        }
+    }
+
+    fn text(&self, probed: Option<&Probed>) -> String {
+        let seen = probed.and_then(|probed| probed.seen.as_ref());
+        let recipe = self.recipe(seen);
+        let mut text = format!(
+            "# How whyslow builds and starts a revision of this repository, and what it asks it:\n# `{}`\n\
+             # Both commands run in this file's folder of a checkout; {{build}} is a folder for what is made.\n",
+            self.compare()
+        );
+        if seen.is_none() && recipe.is_none() {
+            let mut said = UNKNOWN.to_owned();
+            said[..1].make_ascii_uppercase();
+            writeln!(text, "# {said}.").expect("writing to a string cannot fail");
+        }
+        text.push_str(&build_line(recipe.as_ref()));
+        text.push_str(&run_lines(recipe.as_ref(), seen, &self.folder));
+        if let Some(probed) = probed {
+            text.push_str(&asked_lines(probed));
+        }
+        text.push_str(&line("what makes the exit code 3", "fail_if", "[\"pr slower\"]"));
+        text
+    }
+}
+
+/// The branch that is there to be compared with: what the repository stands on where it has neither of the usual ones.
+fn branch(repository: &Repository) -> String {
+    let usual = BRANCHES.into_iter().find(|name| repository.commit(name).is_ok());
+    let current = || repository.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).ok();
+    usual.map(str::to_owned).or_else(current).unwrap_or_else(|| "HEAD".to_owned())
+}
+
+fn line(comment: &str, key: &str, value: &str) -> String {
+    let comment = if comment.is_empty() { String::new() } else { format!("   # {comment}") };
+    format!("{key} = {value}{comment}\n")
+}
+
+fn build_line(recipe: Option<&Recipe>) -> String {
+    match recipe.and_then(|recipe| Some((recipe.file, recipe.build.as_deref()?))) {
+        Some((file, build)) => line(&format!("a guess, because there is a {file}"), "build", &quoted(build)),
+        None => line("how it is built, where it is built at all", "# build", &quoted("make")),
+    }
+}
+
+/// The command that starts the server: the one that was seen, else a guess, else where one goes.
+fn run_lines(recipe: Option<&Recipe>, seen: Option<&Seen>, folder: &Path) -> String {
+    if let Some(seen) = seen {
+        let words = recipe.map_or_else(|| seen.words.clone(), |recipe| recipe.started(seen));
+        let run = seen.command(&words);
+        let mut lines = line(of_seen(&run, seen, &words, folder), "run", &quoted(&run));
+        if seen.port_env {
+            lines.push_str(&line("", "port_env", "true"));
+        }
+        return lines;
+    }
+    let note = recipe.and_then(|recipe| recipe.note.as_deref());
+    let also = note.map_or_else(String::new, |note| format!("; {note}"));
+    match recipe.and_then(|recipe| Some((recipe, recipe.run.as_deref()?))) {
+        Some((recipe, run)) => {
+            let guess = format!("a guess: how it is started and told its port{also}");
+            let mut lines = line(&guess, "run", &quoted(run));
+            if recipe.port_env {
+                lines.push_str(&line("a guess: it reads its port from PORT", "port_env", "true"));
+            }
+            lines
+        }
+        None => {
+            let above = note.map_or_else(String::new, |note| format!("# {note}\n"));
+            let how = "how it is started, with {port} where its port goes";
+            format!("{above}{}", line(how, "# run", &quoted("./server --port {port}")))
+        }
+    }
+}
+
+/// What was asked of the running server, and what it answered.
+fn asked_lines(probed: &Probed) -> String {
+    let mut lines = String::new();
+    if probed.status != OK {
+        lines.push_str(&line("what it answered", "expect_status", &probed.status.to_string()));
+    }
+    if let Some(path) = &probed.path {
+        lines.push_str(&line("", "path", &quoted(path)));
+    }
+    lines
 }
 
 /// What is said of a command that was seen.
-fn of_seen(run: &str, folder: &Path, port_env: bool) -> &'static str {
-    if is_elsewhere(run, folder) {
+fn of_seen(run: &str, seen: &Seen, words: &[String], folder: &Path) -> &'static str {
+    if words[0] == seen.words[0] && seen.is_elsewhere(folder) {
         return "as the running server was started, from outside this folder, where every revision would be the same program: name \
                 the one that the build makes, as in ./server or {build}/server";
     }
-    if run.contains("{port}") || port_env {
+    if run.contains("{port}") || seen.port_env {
         return "as the running server was started";
     }
     "as the running server was started: put {port} where its port goes"
-}
-
-/// Whether a command runs a program from outside `folder` that is given nothing from inside, as an interpreter is.
-fn is_elsewhere(run: &str, folder: &Path) -> bool {
-    let inside = |word: &str| !word.starts_with('/') && folder.join(word.trim_matches('\'')).is_file();
-    run.starts_with('/') && !run.split_whitespace().any(inside)
 }
 
 /// A string of TOML.
@@ -237,85 +247,32 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_port_is_found_where_it_stands_by_itself() {
-        for (word, want) in [
-            ("8080", "{port}"),
-            ("--port=8080", "--port={port}"),
-            ("127.0.0.1:8080", "127.0.0.1:{port}"),
-            ("18080", "18080"),
-            ("80801", "80801"),
-            ("./a", "./a"),
-        ] {
-            assert_eq!(with_port(word, 8080), want);
-        }
-        let words = ["/r/s/bin/server".to_owned(), "-p".to_owned(), "8080".to_owned(), "a b".to_owned()];
-        assert_eq!(command(&words, 8080, Path::new("/r/s")).as_deref(), Some("./bin/server -p {port} 'a b'"));
-        assert_eq!(command(&[], 8080, Path::new("/r")), None);
+    fn place(folder: &str) -> Place {
+        Place { folder: folder.into(), root: folder.into(), branch: Some("master".to_owned()) }
     }
 
-    #[test]
-    fn what_was_seen_is_what_the_build_makes() {
-        let go = ["go.mod"];
-        let requirements = ["requirements.txt", "Makefile"];
-        // Files of the folder, the command that was seen, and what is written.
-        let cases: [(&[&str], Option<&str>, &str, &str); 9] = [
-            (&go, Some("./shop {port}"), "go build -o shop .", "./shop {port}"),
-            (
-                &go,
-                Some("/tmp/go-build1/b001/exe/shop"),
-                "go build -o server .",
-                "/tmp/go-build1/b001/exe/shop",
-            ),
-            (&go, None, "go build -o server .", "./server -port {port}"),
-            (&["package.json"], Some("node app.js {port}"), "npm install", "node app.js {port}"),
-            (&["package.json", "package-lock.json"], None, "npm ci", "node . --port {port}"),
-            (
-                &requirements,
-                Some(".venv/bin/python app.py {port}"),
-                "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
-                ".venv/bin/python app.py {port}",
-            ),
-            (
-                &requirements,
-                Some("./env/bin/python3.11 env/bin/uvicorn app:app --port {port}"),
-                "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
-                ".venv/bin/python .venv/bin/uvicorn app:app --port {port}",
-            ),
-            (
-                &["pyproject.toml"],
-                Some("python3 app.py {port}"),
-                "python3 -m venv .venv && .venv/bin/pip install .",
-                ".venv/bin/python app.py {port}",
-            ),
-            (&["Makefile"], Some("./s {port}"), "make", "./s {port}"),
-        ];
-        for (files, seen, build, run) in cases {
-            let recipe = RECIPES.iter().find(|recipe| files.contains(&recipe.file)).unwrap();
-            assert_eq!(recipe.build(seen), build, "{files:?}, {seen:?}");
-            assert_eq!(run_of(Some(recipe), seen, Path::new("/r/shop")), run, "{files:?}, {seen:?}");
-        }
+    fn seen(words: &[&str], port_env: bool) -> Option<Seen> {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Some(Seen { words, dir: None, port_env })
     }
 
     #[test]
     fn what_is_written_reads() {
-        let probed = Probed {
-            path: Some("/a?b=\"c\"".to_owned()),
-            status: 401,
-            run: Some("./server 'it''s' {port}".to_owned()),
-            port_env: false,
-        };
-        let folder = Path::new("/nowhere/shop");
-        let outside =
-            Probed { run: Some("/opt/server {port}".to_owned()), path: None, status: 200, port_env: false };
-        assert!(text(Some(&outside), folder).contains("from outside this folder"));
-        let file = ConfigFile::parse(FILE, &text(Some(&probed), folder)).unwrap();
+        let place = place("/nowhere/shop");
+        let words = ["./server", "'it''s'", "{port}"];
+        let probed = Probed { path: Some("/a?b=\"c\"".to_owned()), status: 401, seen: seen(&words, false) };
+        let file = ConfigFile::parse(FILE, &place.text(Some(&probed))).unwrap();
         assert_eq!((file.path, file.expect_status), (probed.path, Some(401)));
-        assert_eq!(file.run, probed.run);
-        let file = ConfigFile::parse(FILE, &text(None, folder)).unwrap();
-        assert_eq!(
-            (file.run.as_deref(), file.fail_if),
-            (Some("./server {port}"), vec!["pr slower".to_owned()])
-        );
+        assert_eq!(file.run.as_deref(), Some("./server 'it''s' {port}"));
+        let outside = Probed { path: None, status: 200, seen: seen(&["/opt/server", "{port}"], false) };
+        assert!(place.text(Some(&outside)).contains("from outside this folder"));
+        let told = Probed { path: None, status: 200, seen: seen(&["./server"], true) };
+        assert!(ConfigFile::parse(FILE, &place.text(Some(&told))).unwrap().port_env);
+        let text = place.text(None);
+        let file = ConfigFile::parse(FILE, &text).unwrap();
+        assert_eq!((file.run, file.fail_if), (None, vec!["pr slower".to_owned()]));
+        assert!(text.contains("# Nothing here says") && text.contains("main=git:master pr=git:."), "{text}");
+        let outside = Place { branch: None, ..place };
+        assert!(outside.text(None).contains("main='./server-of-before {port}' pr='./server {port}'"));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analyse::Ladder;
 use anyhow::bail;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{BUILT_IN, Catalogue};
 use crate::cli::{CompareArgs, Format, LadderArgs};
 use crate::compare::contained::COMPOSE;
 use crate::compare::{self, GIT};
@@ -37,7 +37,13 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     let all = || -> anyhow::Result<Vec<String>> {
         let files = Catalogue::find().files()?;
         let file = files.into_iter().find(|(_, file)| file.name == args.target);
-        Ok(file.map(|(_, file)| file.rungs().into_iter().map(str::to_owned).collect()).unwrap_or_default())
+        let Some((_, file)) = file else {
+            if BUILT_IN.contains(&args.target.as_str()) {
+                return Ok(Vec::new());
+            }
+            bail!("there is no target '{}': 'whyslow targets list' shows those that there are", args.target);
+        };
+        Ok(file.rungs().into_iter().map(str::to_owned).collect())
     };
     let names = if args.steps.is_empty() { all()? } else { args.steps.clone() };
     if names.is_empty() {

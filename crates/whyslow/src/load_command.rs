@@ -16,6 +16,7 @@ mod watch;
 
 use analyse::{Bound, Judged};
 use anyhow::{Context, bail};
+use load::schedule::Pace;
 use load::{Config, LoadError, Outcome as Measured, wrk};
 
 use crate::cli::{Called, LoadArgs, LoadFormat};
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         config::pin(cpus).map_err(Stop::usage)?;
     }
     let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
+    check_figures(&args.keep.fail_if, &config).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let metrics = args.keep.metrics_port.as_deref().map(scrape::address).transpose().map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
@@ -68,10 +70,10 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         Ok(window)
     })?;
     scrape.into_iter().for_each(Scrape::close);
-    pushes.into_iter().for_each(Push::close);
+    let told = pushes.into_iter().map(Push::close).fold(false, |any, told| any | told);
     measured.report.server = soak.as_ref().and_then(Soak::figures);
     // What was measured is shown also where a file of it cannot be written.
-    let kept = keep::keep(args, &seconds, &measured).and_then(|()| keeper.save(&measured));
+    let kept = keep::keep(args, &seconds, &measured, told).and_then(|()| keeper.save(&measured));
     show(args, &measured)?;
     kept?;
     if let Some(scripted) = scripted {
@@ -118,6 +120,18 @@ fn say_window(number: u32, of: u32, report: &LoadReport) {
 pub(crate) fn bounds(texts: &[String]) -> anyhow::Result<Vec<Bound>> {
     let parse = |text: &String| text.parse().with_context(|| "--fail-if");
     texts.iter().map(parse).collect()
+}
+
+/// Whether a closed loop is asked for what only a schedule has.
+fn check_figures(conditions: &[String], config: &Config) -> anyhow::Result<()> {
+    const OF_SCHEDULES: [&str; 2] = ["rate_ratio", "send_lag"];
+    let scheduled = |text: &&String| OF_SCHEDULES.iter().any(|figure| text.trim_start().starts_with(figure));
+    if let Some(text) = conditions.iter().find(scheduled).filter(|_| config.pace == Pace::Closed) {
+        bail!(
+            "--fail-if '{text}' is of a schedule, and without a rate there is none: give one with -R, or leave it out"
+        );
+    }
+    Ok(())
 }
 
 /// Says which conditions hold. One on a figure that the window could not give fails too: it must not pass unseen.

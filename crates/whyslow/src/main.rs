@@ -59,10 +59,18 @@ fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut given = given.peekable();
     let name = given.peek().and_then(|name| Path::new(name).file_name()?.to_str().map(str::to_owned));
     let Some(name) = name.filter(|name| matches!(name.as_str(), "wrk" | "wrk2")) else {
-        return given.collect();
+        return without_help_of_help(given.collect());
     };
     let ours = ["whyslow", "load", "--format", "wrk", "--called", &name].map(OsString::from);
     ours.into_iter().chain(given.skip(1)).collect()
+}
+
+/// `help --help` is `help`: the parser takes the flag for the name of a command.
+fn without_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.retain(|word| word != "--help" && word != "-h");
+    }
+    words
 }
 
 fn dispatch(cli: &Cli) -> Outcome {

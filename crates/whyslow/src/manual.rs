@@ -32,9 +32,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Outcome {
 pub(crate) fn man(args: &ManArgs) -> Outcome {
     let mut program = Cli::command();
     program.build();
-    let command = match &args.command {
-        None => &program,
-        Some(name) => called(&program, &format!("whyslow-{name}")).ok_or_else(|| {
+    let name = args.command.join("-");
+    let command = match name.is_empty() {
+        true => &program,
+        false => called(&program, &format!("whyslow-{name}")).ok_or_else(|| {
+            let name = args.command.join(" ");
             Stop::usage(anyhow::anyhow!("there is no command '{name}': see whyslow --help"))
         })?,
     };

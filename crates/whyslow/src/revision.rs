@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use launch::{Cache, Entry, Repository, WORK_TREE};
-use model::plan::{Arm, ArmSource, Expect, Plan, split_command};
+use model::plan::{Arm, ArmSource, Expect, Plan, Revision, split_command};
 use model::record::SourceChange;
 
 use crate::cli::CompareArgs;
@@ -13,6 +13,8 @@ use crate::compare::command_arm;
 /// Names the cache where it is to be elsewhere.
 const CACHE_VARIABLE: &str = "WHYSLOW_CACHE";
 
+/// Digits of a whole hash, of the shorter kind. Source: git-hash-object(1), SHA-1.
+const HASH_DIGITS: usize = 40;
 /// Bytes of a difference between two revisions that a record keeps: of a larger one nobody reads which line changed.
 const LONGEST_DIFF: usize = 4 << 20;
 
@@ -86,7 +88,7 @@ pub(crate) fn arm(recipe: &Recipe, name: &str, expect: &Expect) -> anyhow::Resul
     })
 }
 
-/// What of the work tree is not taken along: programs that an earlier build has left there. `make` would take them for its own, and
+/// What of the work tree the build does not see: programs that an earlier one has left there. `make` would take them for its own, and
 /// what is measured would not be the files that were changed.
 fn left_out(recipe: &Recipe, repository: &Repository) -> anyhow::Result<Vec<String>> {
     let changed = repository.changed_submodules()?;
@@ -103,12 +105,20 @@ fn left_out(recipe: &Recipe, repository: &Repository) -> anyhow::Result<Vec<Stri
     let built = repository.built()?;
     if !built.is_empty() {
         crate::say(&format!(
-            "{}: {} is left out: git does not track it, and --build makes it again",
+            "{}: git does not track {}: the build begins without, and what it does not make is put back",
             recipe.name,
             listed(&built)
         ));
     }
     Ok(built)
+}
+
+/// What an arm is called while it is built: a commit that was asked for by its whole hash, as by a search, says more than the arm's name.
+pub(crate) fn called(arm: &Arm) -> String {
+    let is_hash =
+        |asked: &str| asked.len() >= HASH_DIGITS && asked.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let revision = arm.source.revision().filter(|revision| is_hash(&revision.asked));
+    revision.map_or_else(|| arm.name.clone(), Revision::describe)
 }
 
 /// The first of some files, and how many more there are.

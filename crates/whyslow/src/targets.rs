@@ -239,9 +239,9 @@ impl Built {
 }
 
 /// Builds `arm`; the end of its log is in the error.
-pub(crate) fn build_quietly(arm: &Arm) -> anyhow::Result<()> {
+pub(crate) fn build_quietly(launcher: &Launcher, arm: &Arm) -> anyhow::Result<()> {
     crate::say(&format!("building {}", arm.name));
-    build_with(&Launcher::this_program(), arm, &mut |_| {}).0.context("it does not build")
+    build_with(launcher, arm, &mut |_| {}).0.context("it does not build")
 }
 
 /// Says of a target that something it needs is not here: what runs a program of the system has nothing to build, and would

@@ -11,8 +11,8 @@ use anyhow::Context;
 use straightline::{Done, Request, Response, Server};
 
 use crate::cli::ViewArgs;
-use crate::exit::{Exit, Outcome};
-use crate::history::{Index, Shelf};
+use crate::exit::{Exit, Outcome, Stop};
+use crate::history::{self, Index, Shelf};
 use routes::{Answer, Routes};
 
 /// Time that answers have to end in once the program is asked to stop.
@@ -20,8 +20,13 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &ViewArgs) -> Outcome {
     let (shelf, folder) = match &args.run {
-        Some(run) => (Shelf::of_run(run), None),
-        None => (Shelf::of_folder(&args.runs), Some(args.runs.as_path())),
+        Some(run) => {
+            history::missing(run, &args.runs).map_or(Ok(()), Err).map_err(Stop::usage)?;
+            (Shelf::of_run(run), None)
+        }
+        None => history::folder_is_there(&args.runs)
+            .map(|()| (Shelf::of_folder(&args.runs), Some(args.runs.as_path())))
+            .map_err(Stop::usage)?,
     };
     let index = Index::open(folder)?;
     let routes = Arc::new(Routes { shelf, index: Mutex::new(index) });

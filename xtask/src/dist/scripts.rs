@@ -32,6 +32,47 @@ fn bisect_hears_what_whyslow_says() {
 }
 
 #[test]
+fn the_action_says_in_its_summary_why_nothing_was_compared() {
+    let script = "printf '[%s]' \"$@\" >&2; echo >&2; echo 'error: wrong word' >&2; exit 2";
+    let (folder, path) = with_program("action", "whyslow", script);
+    let git = |words: &str| {
+        let words = words.split(' ').filter(|word| !word.is_empty());
+        assert!(Command::new("git").current_dir(&folder).args(words).output().unwrap().status.success());
+    };
+    let commit = "-c user.name=a -c user.email=a@b commit --quiet --allow-empty -m x";
+    git("init --quiet --initial-branch main");
+    git(commit);
+    git("update-ref refs/remotes/origin/main HEAD");
+    let action = |base: &str, flags: &str, program: &str| {
+        let (output, summary) = (folder.join("output"), folder.join("summary"));
+        let _ = (fs::remove_file(&output), fs::remove_file(&summary));
+        let mut action = Command::new(root().join("docs/ci/github.sh"));
+        action.current_dir(&folder).env("PATH", &path).env("GITHUB_OUTPUT", &output);
+        action.env("GITHUB_STEP_SUMMARY", &summary).env("TOLERATE", "4 5").env("WHYSLOW_OUT", "kept");
+        action.envs([("BASE", base), ("HEAD", "HEAD"), ("BUILD", "true"), ("RUN", "x"), ("FLAGS", flags)]);
+        let seen = action.env("WHYSLOW", folder.join(program)).output().unwrap();
+        let said = fs::read_to_string(summary).unwrap() + &String::from_utf8_lossy(&seen.stderr);
+        (seen.status.code(), said, fs::read_to_string(output).unwrap())
+    };
+    let none = "0000000000000000000000000000000000000000";
+    let same = "nothing to compare: this is the commit of the default branch (origin/main)\n";
+    assert_eq!(action(none, "", "bin/whyslow"), (Some(0), same.to_owned(), "exit-code=0\n".to_owned()));
+    git(commit);
+    for (base, flags, program, want) in [
+        ("", "-H 'A: b  c' --quick", "bin/whyslow", "whyslow ended with 2: error: wrong word\n"),
+        ("", "-H 'A: b  c' --quick", "bin/whyslow", "[base=git:origin/main]"),
+        ("HEAD~1", "-H 'A: b  c' --quick", "bin/whyslow", "[-H][A: b  c][--quick]\n"),
+        ("HEAD~1", "-H 'A: b", "bin/whyslow", "the input flags has a quote without its end: -H 'A: b\n"),
+        ("HEAD~1", "", "nosuch", "the input whyslow names "),
+    ] {
+        let (code, said, output) = action(base, flags, program);
+        assert!(code == Some(2) && said.contains(want), "{base} {flags}: {said}");
+        assert_eq!(output, "exit-code=2\n");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_comment_is_posted_once_and_then_updated() {
     // What gh lists of the comments that have the marker, and what it is then asked for.
     for (listed, want) in [

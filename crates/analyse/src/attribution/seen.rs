@@ -3,6 +3,7 @@
 use model::plan::CauseId;
 use model::record::EndedBy;
 
+use super::tree::Place;
 use crate::facts::changes::Change;
 use crate::facts::stalls::StallActivity;
 
@@ -253,6 +254,8 @@ pub enum LeafSeen {
         via: Option<String>,
         /// What happened to its place between two revisions.
         changed: Option<Change>,
+        /// Where that is the same code: the changed line that calls it.
+        caller: Option<Place>,
     },
 }
 

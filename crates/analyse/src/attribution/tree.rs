@@ -105,6 +105,9 @@ pub struct AttributionRow {
     /// What happened to its place between both arms, where they are revisions of one repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Change>,
+    /// Where that is the same code: the changed line that calls it, of the caller nearest to it that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Place>,
     /// What its error was worked out from.
     #[serde(skip)]
     pub(crate) drawn: Drawn,
@@ -374,6 +377,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], counts: Option<(f64, f
         }),
         cause: None,
         changed: None,
+        caller: None,
         drawn: Drawn(times.map(|time| time.map(|time| time.draws.clone()))),
     }
 }
@@ -435,7 +439,8 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
         };
         let [from, to] = trees;
         let rows = rows(name, [as_after(from, &changes), to], [&baseline_done, &done]);
-        rows.into_iter().map(|(leaf, row)| (leaf, marked(row, &changes))).collect()
+        let marked = |row| within_checkout(marked(row, &changes, [&baseline, &arm]), facts);
+        rows.into_iter().map(|(leaf, row)| (leaf, marked(row))).collect()
     });
     trees.collect()
 }
@@ -465,12 +470,58 @@ fn as_after<'a>(tree: Tree<'a>, changes: &Changes) -> Tree<'a> {
 }
 
 /// A row with what happened to its place, which is of the arm that spends more there.
-fn marked(mut row: AttributionRow, changes: &Changes) -> AttributionRow {
+fn marked(mut row: AttributionRow, changes: &Changes, arms: [&Samples; 2]) -> AttributionRow {
     let side = if row.arm_ns >= row.baseline_ns { Side::After } else { Side::Before };
-    row.changed = row.place.as_ref().and_then(|place| {
-        let (file, line) = place.file.as_deref().zip(place.line)?;
-        Some(changes.change_at(side, file, line))
-    });
+    row.changed = row.place.as_ref().and_then(|place| changed_at(changes, side, place));
+    if row.changed == Some(Change::None) {
+        let function = row.place.as_ref().map(|place| place.function.as_str());
+        row.caller = function.and_then(|name| changed_caller(name, changes, side, arms[side as usize]));
+    }
+    row
+}
+
+fn changed_at(changes: &Changes, side: Side, place: &Place) -> Option<Change> {
+    let (file, line) = place.file.as_deref().zip(place.line)?;
+    Some(changes.change_at(side, file, line))
+}
+
+/// The changed line from which most samples of `function` were called, if these are at least half of all of it.
+fn changed_caller(function: &str, changes: &Changes, side: Side, arm: &Samples) -> Option<Place> {
+    let mut by: BTreeMap<(String, Option<u32>), (u64, Place)> = BTreeMap::new();
+    let mut all = 0;
+    for profile in &arm.profiles {
+        for stack in &profile.stacks {
+            let places: Vec<Place> = stack
+                .frames
+                .iter()
+                .filter_map(|frame| profile.frames.get(*frame as usize))
+                .map(place_of)
+                .collect();
+            let Some(at) = places.iter().rposition(|place| place.function == function) else { continue };
+            all += stack.samples;
+            let is_changed = |place: &&Place| changed_at(changes, side, place) == Some(Change::Line);
+            if let Some(caller) = places[..at].iter().rev().find(is_changed) {
+                let entry = by.entry((caller.function.clone(), caller.line)).or_insert((0, caller.clone()));
+                entry.0 += stack.samples;
+            }
+        }
+    }
+    let (samples, caller) = by.into_values().max_by_key(|(samples, _)| *samples)?;
+    (2 * samples >= all).then_some(caller)
+}
+
+/// A row whose files are named from the folder of the checkout that the arm ran in, and not from the cache that this is in.
+fn within_checkout(mut row: AttributionRow, facts: &Facts) -> AttributionRow {
+    let sheet = &facts.sheet;
+    let arm = if row.arm_ns >= row.baseline_ns { row.arm.as_str() } else { sheet.baseline() };
+    let folder = sheet.plan().arms.iter().find(|one| one.name == arm).and_then(|one| one.dir.clone());
+    let Some(folder) = folder else { return row };
+    for place in [&mut row.place, &mut row.caller].into_iter().flatten() {
+        let within = place.file.as_ref().and_then(|file| file.strip_prefix(&folder)?.strip_prefix('/'));
+        if let Some(within) = within {
+            place.file = Some(within.to_owned());
+        }
+    }
     row
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::plan::{Arm, ArmSource, Compose, Image, Revision};
-use model::record::{Background, LoadReport, Percentiles, RoundRecord, ServiceImage, SocketCounters, Window};
+use model::record::{
+    AloneReason, Background, LoadReport, Percentiles, RoundRecord, ServiceImage, SocketCounters, Window,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -261,7 +263,8 @@ pub struct ArmFindings {
     pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
-    /// CPUs that it kept busy during the turns of other arms, when it had no requests; absent if it ran alone.
+    /// CPUs that it kept busy while nobody asked it anything: during the turns of other arms, or in the pilot where that is why arms ran
+    /// alone; absent otherwise.
     #[serde(default)]
     pub background_cpu_share: Option<f64>,
 }
@@ -415,7 +418,12 @@ fn background(sheet: &Sheet, name: &str) -> Option<f64> {
         wall_ns: sum.wall_ns + one.wall_ns,
         cpu_ns: sum.cpu_ns + one.cpu_ns,
     });
-    (sum.wall_ns > 0).then(|| sum.share())
+    // Of arms that ran alone because of it the pilot knows.
+    let piloted = match &sheet.run.manifest.fitted.alone {
+        Some(AloneReason::Background { arm, share }) if arm == name => Some(*share),
+        _ => None,
+    };
+    if sum.wall_ns > 0 { Some(sum.share()) } else { piloted }
 }
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {

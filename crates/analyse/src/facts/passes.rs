@@ -26,6 +26,8 @@ const KINDS: [PassKind; 5] =
     [PassKind::Counting, PassKind::Sampling, PassKind::Waiting, PassKind::Waking, PassKind::Tracing];
 /// CPU time that samples stand for over that which was used, below which they do not show where it went.
 const MIN_COVERAGE: f64 = 0.5;
+/// Share of the samples that may be lost: fewer are of all functions alike.
+const MOST_LOST: f64 = 0.5;
 /// From which on they stand for all of it: the kernel's own clocks differ by some percent.
 const FULL_COVERAGE: f64 = 0.9;
 /// Time between two samples by which the kernel splits user from system time.
@@ -88,6 +90,8 @@ pub enum PassFault {
     NothingSeen,
     /// Its samples stand for no more than this share of the CPU time, 0 to 1.
     FewSamples(f64),
+    /// This share of its samples was lost, 0 to 1, so that those that are left need not be like them.
+    LostSamples(f64),
     /// It answered so many times slower.
     AnsweredSlower(f64),
     /// A request took so many times the CPU time.
@@ -247,6 +251,8 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let coverage = coverage(of(kind).copied());
     let fault = if of(kind).all(saw_nothing) {
         Some(PassFault::NothingSeen)
+    } else if let Some(share) = lost(of(kind).copied()).filter(|share| *share > MOST_LOST) {
+        Some(PassFault::LostSamples(share))
     } else if let Some(share) = coverage.filter(|share| divides(Some(*share)).is_none()) {
         Some(PassFault::FewSamples(share))
     } else {
@@ -308,6 +314,14 @@ fn coverage<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<f64> {
         used_ns += used;
     }
     (used_ns > 0.0).then(|| sampled_ns / used_ns)
+}
+
+/// Share of all samples that nobody read in time; nothing where none were taken.
+fn lost<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<f64> {
+    let profiles: Vec<&Profile> = passes.filter_map(|pass| pass.profile.as_ref()).collect();
+    let sum = |count: fn(&Profile) -> u64| profiles.iter().map(|profile| count(profile)).sum::<u64>();
+    let (read, lost) = (sum(|profile| profile.samples), sum(|profile| profile.lost));
+    (read + lost > 0).then(|| lost as f64 / (read + lost) as f64)
 }
 
 /// CPU time that the samples of a profile stand for, and what was used meanwhile, in nanoseconds.

@@ -104,18 +104,11 @@ fn figure_asked(arm: &str, name: &str, order: Order, value: &str, plan: &Plan) -
         let known = || FIGURES.iter().map(|figure| figure.name);
         let meant = meant(name, known());
         format!(
-            "names no figure: there is no '{name}'{meant} Known are {}",
-            known().collect::<Vec<_>>().join(", ")
+            "names no figure: there is no '{name}'{meant}; known are {}",
+            known().map(as_written).collect::<Vec<_>>().join(", ")
         )
     })?;
-    let value = value_of(figure, value).ok_or_else(|| {
-        format!(
-            "has no value: '{value}' is none of {name}; write {} for itself, 1.05x for a ratio to the baseline, or +{} \
-             for a difference from it",
-            figure.unit.example(),
-            figure.unit.example()
-        )
-    })?;
+    let value = value_of(figure, value).ok_or_else(|| no_value(figure, value))?;
     if !matches!(value, Value::Own(_)) && is_baseline(arm, plan) {
         return Err(never(&format!(
             "'{arm}' is the baseline; write a value such as {}",
@@ -133,6 +126,28 @@ fn figure_asked(arm: &str, name: &str, order: Order, value: &str, plan: &Plan) -
     Ok(Asks::Figure(figure, order, value))
 }
 
+/// A figure's name as docs/ci.md writes it.
+fn as_written(name: &str) -> String {
+    name.replace("context_switches_", "context_switches.")
+}
+
+/// Why `text` is no value of `figure`; a number that lacks its unit is shown with one.
+fn no_value(figure: &Figure, text: &str) -> String {
+    let (kind, unit) = match figure.unit {
+        Unit::Time => ("time", "ms"),
+        Unit::Size => ("size", "MiB"),
+        Unit::Rate => ("rate", ""),
+        _ => ("number", ""),
+    };
+    let bare = !unit.is_empty() && text.parse::<f64>().is_ok_and(|value| value.is_finite() && value >= 0.0);
+    let own = if bare { format!("{text}{unit}") } else { figure.unit.example().to_owned() };
+    format!(
+        "has no value: '{text}' is no {kind}: write {own} for {} itself, 1.05x for a ratio to the baseline, or +{own} for a \
+         difference from it",
+        as_written(figure.name)
+    )
+}
+
 fn value_of(figure: &Figure, text: &str) -> Option<Value> {
     if let Some(times) = text.strip_suffix('x') {
         return Unit::Number.parse(times).map(Value::Times);
@@ -143,5 +158,6 @@ fn value_of(figure: &Figure, text: &str) -> Option<Value> {
     if let Some(less) = text.strip_prefix(['-', '−']) {
         return figure.unit.parse(less).map(|less| Value::More(-less));
     }
+    let text = if figure.unit == Unit::Rate { text.strip_suffix("/s").unwrap_or(text) } else { text };
     figure.unit.parse(text).map(Value::Own)
 }

@@ -50,6 +50,10 @@ struct Disturbance {
     of_cpus: fn(&Window) -> u64,
     /// What a share of 1 does to the CPU time of a request.
     on_cpu: f64,
+    /// Whether it can be on CPUs of its own, and takes from these only what the server leaves and what they were busy.
+    elsewhere: bool,
+    /// Whether a server that it keeps from running is seen to wait for a CPU.
+    is_waited_for: bool,
 }
 
 /// CPU time of the server's CPUs that is of no process that is seen: inside a container those of the host are not. Interrupts are
@@ -71,6 +75,8 @@ const DISTURBANCES: [Disturbance; 4] = [
         of_window: |window| window.server_cpus.others_ns,
         of_cpus: unseen_ns,
         on_cpu: CACHES,
+        elsewhere: true,
+        is_waited_for: true,
     },
     Disturbance {
         who: "arms that nobody asked",
@@ -78,6 +84,8 @@ const DISTURBANCES: [Disturbance; 4] = [
         of_window: |_| 0,
         of_cpus: |_| 0,
         on_cpu: CACHES,
+        elsewhere: false,
+        is_waited_for: true,
     },
     Disturbance {
         who: "the hypervisor",
@@ -86,6 +94,8 @@ const DISTURBANCES: [Disturbance; 4] = [
         of_cpus: |_| 0,
         // What was stolen while a thread ran may be in its CPU time.
         on_cpu: 1.0,
+        elsewhere: false,
+        is_waited_for: false,
     },
     Disturbance {
         who: "a CPU quota",
@@ -93,6 +103,8 @@ const DISTURBANCES: [Disturbance; 4] = [
         of_window: |window| window.server_cpus.throttled_ns,
         of_cpus: |_| 0,
         on_cpu: CACHES,
+        elsewhere: false,
+        is_waited_for: false,
     },
 ];
 
@@ -109,28 +121,43 @@ impl Disturbance {
         }
         let (mut taken_ns, mut all_ns) = (0, 0);
         for window in sheet.windows(arm, index) {
-            let cpus = u64::from(window.server_cpus.cpus.max(1));
-            if window.slices.is_empty() {
-                taken_ns += (self.of_window)(window);
-                all_ns += window.server_cpus.wall_ns * cpus;
-            }
-            for slice in &window.slices {
-                taken_ns += (self.of_slice)(slice);
-                all_ns += slice.wall_ns * cpus;
-            }
             // The generator's own CPUs are others: with shared ones it is one of the seen.
-            if !sheet.plan().placement.shared {
-                taken_ns += (self.of_cpus)(window);
-            }
+            let unseen_ns = if sheet.plan().placement.shared { 0 } else { (self.of_cpus)(window) };
+            let offered_ns = offered_ns(window);
+            // A server that runs already may be on any CPUs of the machine.
+            let runs = sheet.plan().arms.iter().any(|one| one.name == arm && one.source.running().is_some());
+            taken_ns += (self.taken_ns(window, !runs) + unseen_ns).min(offered_ns);
+            all_ns += offered_ns;
         }
         (all_ns > 0).then(|| taken_ns as f64 / all_ns as f64)
     }
 
-    /// How far it can have moved the ratio of a metric, as a relative difference, either way.
-    fn bias(&self, metric: Metric, [below, above]: [f64; 2]) -> f64 {
+    /// Time that it took of the server's CPUs in a window: no more than was left of them where the server is known to be `there`.
+    fn taken_ns(&self, window: &Window, there: bool) -> u64 {
+        let cpus = u64::from(window.server_cpus.cpus.max(1));
+        let left_ns = |all_ns: u64, own_ns: u64| match self.elsewhere && there {
+            true => (all_ns * cpus).saturating_sub(own_ns),
+            false => all_ns * cpus,
+        };
+        let of_slice = |slice: &Slice| (self.of_slice)(slice).min(left_ns(slice.wall_ns, slice.cpu_ns));
+        let taken_ns = match window.slices.as_slice() {
+            [] => {
+                let left_ns = left_ns(window.server_cpus.wall_ns, window.target.cpu.total_ns);
+                (self.of_window)(window).min(left_ns)
+            }
+            slices => slices.iter().map(of_slice).sum(),
+        };
+        if self.elsewhere { taken_ns.min(busy_with_others_ns(window)) } else { taken_ns }
+    }
+
+    /// How far it can have moved the ratio of a metric, as a relative difference, either way; `on_cpu` is the share of its time in
+    /// which the server ran or waited for a CPU.
+    fn bias(&self, metric: Metric, [below, above]: [f64; 2], on_cpu: f64) -> f64 {
         let weight = match metric {
             Metric::CpuPerRequest => self.on_cpu,
             Metric::Rss => 0.0,
+            // Who sleeps, or waits for somebody else, does so no longer for it.
+            Metric::Rate if self.is_waited_for => on_cpu,
             // A share of the CPUs that is gone is gone from the rate, and every answer waits for as much longer.
             Metric::Rate | Metric::P50 | Metric::P90 | Metric::P99 | Metric::P999 => 1.0,
         };
@@ -138,11 +165,44 @@ impl Disturbance {
     }
 }
 
+/// CPU time that the server's CPUs had for it in a window.
+fn offered_ns(window: &Window) -> u64 {
+    let wall_ns = match window.slices.as_slice() {
+        [] => window.server_cpus.wall_ns,
+        slices => slices.iter().map(|slice| slice.wall_ns).sum(),
+    };
+    wall_ns * u64::from(window.server_cpus.cpus.max(1))
+}
+
+/// Most CPU time that the server's CPUs can have spent on others in a window, by what these CPUs themselves account for: those that are
+/// seen may have been on other CPUs. The kernel accounts in ticks, so that some more may be theirs.
+fn busy_with_others_ns(window: &Window) -> u64 {
+    let host = &window.server_cpus;
+    let busy_ns = host.user_ns + host.system_ns + host.irq_ns + host.softirq_ns;
+    if busy_ns == 0 {
+        return u64::MAX;
+    }
+    let offered_ns = host.wall_ns.saturating_mul(host.cpus.max(1).into());
+    busy_ns.saturating_sub(window.target.cpu.total_ns) + (UNSEEN * offered_ns as f64) as u64
+}
+
+/// Share of its time in which `arm` ran or waited for a CPU, 0 to 1: all of it where the kernel does not say how long it waited.
+fn on_cpu(sheet: &Sheet, arm: &str, index: usize) -> f64 {
+    let (mut used_ns, mut waited_ns, mut offered) = (0, 0, 0);
+    for window in sheet.windows(arm, index) {
+        used_ns += window.target.cpu.total_ns;
+        waited_ns += window.target.run_wait_ns;
+        offered += offered_ns(window);
+    }
+    if waited_ns == 0 { 1.0 } else { ((used_ns + waited_ns) as f64 / offered.max(1) as f64).min(1.0) }
+}
+
 /// How far each disturbance can have moved the ratio of `metric` between the baseline and `arm`.
 pub(crate) fn biases(sheet: &Sheet, arm: &str, metric: Metric) -> Vec<BiasSource> {
     let Some(index) = sheet.condition_of(metric) else { return Vec::new() };
+    let on_cpu = on_cpu(sheet, sheet.baseline(), index).max(on_cpu(sheet, arm, index));
     let source = |disturbance: &Disturbance| {
-        let moved = disturbance.bias(metric, disturbance.shares(sheet, arm, index)?);
+        let moved = disturbance.bias(metric, disturbance.shares(sheet, arm, index)?, on_cpu);
         (moved > 0.0).then(|| BiasSource { what: disturbance.who.to_owned(), low: moved, high: moved })
     };
     DISTURBANCES.iter().filter_map(source).chain(few_slices(sheet, arm, index, metric)).collect()
@@ -164,6 +224,11 @@ fn few_slices(sheet: &Sheet, arm: &str, index: usize, metric: Metric) -> Option<
         low: (-found.value).max(0.0),
         high: found.value.max(0.0),
     })
+}
+
+/// Share of the server's CPUs that others took in a window.
+pub(super) fn others_share(window: &Window) -> f64 {
+    DISTURBANCES[0].taken_ns(window, true) as f64 / offered_ns(window).max(1) as f64
 }
 
 /// `host`: what took the server's CPUs from it. It voids nothing: what it can have done is inside the intervals.

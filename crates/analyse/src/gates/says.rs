@@ -181,7 +181,7 @@ pub enum Fault {
 }
 
 /// How connections are not served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stalled {
     /// Each got the same few answers and then none.
     FewAnswers,
@@ -195,6 +195,15 @@ pub enum Stalled {
         max: u64,
         /// How often its listen queue was full.
         refused: u64,
+    },
+    /// Some were served less often than others while others had the server's CPUs.
+    Pressed {
+        /// Answers of the one that got fewest.
+        min: u64,
+        /// Answers of the one that got most.
+        max: u64,
+        /// Share of the CPUs that others had.
+        share: f64,
     },
 }
 

@@ -15,6 +15,9 @@ use crate::gates::{BiasSource, FLOOR_LEVEL, Gate, biases};
 /// Normal quantile of [`FLOOR_LEVEL`], two-sided.
 const FLOOR_Z: f64 = 1.96;
 
+/// What changes so slowly that neighbouring blocks have it in common, among the sources of a bias.
+const SLOW_CHANGES: &str = "slow changes";
+
 /// The verdict on an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +63,18 @@ impl Verdict {
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Faster | Self::Slower | Self::Equal)
     }
+}
+
+/// Why a comparison is not decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UndecidedBy {
+    /// The interval would decide, but so few blocks attain no level that may.
+    TooFewBlocks,
+    /// Blocks spread too far: more of them narrow the interval.
+    Spread,
+    /// What disturbances can have moved the ratio by decides it alone: more blocks do not narrow that.
+    Disturbance,
 }
 
 /// How far disturbances can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`,
@@ -111,8 +126,11 @@ pub struct Comparison {
     pub noise_floor_from: Option<String>,
     /// The relative difference that matters.
     pub delta: f64,
-    /// Blocks that would decide.
+    /// Blocks that would decide, always more than there are; absent where it is decided, and where no number of blocks would.
     pub blocks_needed: Option<u64>,
+    /// Why it is not decided; absent where it is, and where there is no interval.
+    #[serde(default)]
+    pub undecided_by: Option<UndecidedBy>,
     /// Ratio of each block, in order.
     #[serde(default)]
     pub block_ratios: Vec<f64>,
@@ -131,6 +149,20 @@ impl Comparison {
     pub fn half_width(&self) -> Option<f64> {
         let (ratio, low, high) = (self.ratio?, self.ci_low?, self.ci_high?);
         Some((high - low) / 2.0 / ratio)
+    }
+
+    /// Blocks that would decide it; more than there can be where no number does.
+    #[must_use]
+    pub fn needs(&self) -> u64 {
+        self.blocks_needed.unwrap_or(u64::MAX)
+    }
+
+    /// The disturbance that can have moved it most; nothing where none can.
+    #[must_use]
+    pub fn disturbed_most_by(&self) -> Option<&BiasSource> {
+        let moved = |source: &BiasSource| source.low.max(source.high);
+        let others = self.bias.of.iter().filter(|source| source.what != SLOW_CHANGES);
+        others.max_by(|a, b| moved(a).total_cmp(&moved(b)))
     }
 }
 
@@ -209,8 +241,8 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         noise_floor: floor.as_ref().map(|floor| floor.value),
         noise_floor_from: floor.map(|floor| floor.from.to_owned()),
         delta: metric.delta(),
-        blocks_needed: sd
-            .and_then(|sd| blocks_needed(sd * serial::widening(&differences), metric.delta()).ok()),
+        blocks_needed: None,
+        undecided_by: None,
         block_ratios: differences.iter().map(|difference| difference.exp()).collect(),
         bias: bias(sheet, arm, metric),
         pairs,
@@ -284,14 +316,61 @@ fn judge(row: &mut Comparison, level: f64) {
         return;
     };
     // What disturbed the arms is part of what is not known, and so is what changed so slowly that neighbouring blocks have it in common.
-    row.bias.add(slow_changes(&estimate, serial::widening(&differences)));
-    let estimate = estimate.widened(Bias { low: row.bias.low, high: row.bias.high });
+    let disturbed = Bias { low: row.bias.low, high: row.bias.high };
+    let slow = slow_changes(&estimate, serial::widening(&differences));
+    let slowly = slow.as_ref().map_or(Bias::default(), |slow| Bias { low: slow.low, high: slow.high });
+    row.bias.add(slow);
+    let by_chance = estimate.widened(slowly);
+    let estimate = by_chance.widened(disturbed);
     show(row, &estimate);
+    let decided = decide(&estimate, &question(row)).into();
     row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
         (false, _) => Verdict::Invalid,
         (true, false) => Verdict::Inconclusive,
-        (true, true) => decide(&estimate, &question(row)).into(),
+        (true, true) => decided,
     };
+    if row.verdict == Verdict::Inconclusive {
+        let fewest = paired::min_pairs(level.max(SHOWABLE_LEVEL)) as u64;
+        let (by, needed) = match decided.is_decided() {
+            true => (UndecidedBy::TooFewBlocks, Some(fewest.max(u64::from(row.blocks) + 1))),
+            false => by_more_blocks(row, &by_chance, disturbed, fewest),
+        };
+        (row.undecided_by, row.blocks_needed) = (Some(by), needed);
+    }
+}
+
+/// Whether more blocks would decide a row whose interval leaves it open, and how many: `fewest` at least.
+///
+/// Of what the interval leaves open they narrow what is due to chance, and not what a disturbance can have moved.
+fn by_more_blocks(
+    row: &Comparison,
+    by_chance: &Estimate,
+    disturbed: Bias,
+    fewest: u64,
+) -> (UndecidedBy, Option<u64>) {
+    let room = room(by_chance.value, disturbed, &question(row));
+    if room <= 0.0 {
+        return (UndecidedBy::Disturbance, None);
+    }
+    // What is seen so far may be chance: blocks enough are those that find a difference that matters, where a disturbance leaves
+    // that to be found.
+    let matters = question(row).delta - disturbed.low.max(disturbed.high);
+    let room = if matters > 0.0 { matters } else { room };
+    let (done, differences) = (f64::from(row.blocks), values(&row.pairs));
+    let narrower = (done * (by_chance.interval.half_width() / room).powi(2)).ceil() as u64;
+    let sd = row.paired_sd.unwrap_or(0.0) * serial::widening(&differences);
+    let by_spread = blocks_needed(sd, room).unwrap_or(u64::MAX);
+    (UndecidedBy::Spread, Some(by_spread.max(narrower).max(fewest).max(u64::from(row.blocks) + 1)))
+}
+
+/// How far an interval due to chance may reach from `value` on either side and still decide, beside what a disturbance can have
+/// moved: that it differs, or that it does not. Nothing is left where that is 0 or less.
+fn room(value: f64, disturbed: Bias, question: &Question) -> f64 {
+    let [low, high] = [value - disturbed.low, value + disturbed.high];
+    let named = value.exp_m1().abs() >= question.least;
+    let differs = if !named { 0.0 } else { low.max(-high) };
+    let same = (low - (-question.delta).ln_1p()).min(question.delta.ln_1p() - high);
+    differs.max(same)
 }
 
 /// By how much an interval must be wider on either side to be so many times as wide.
@@ -299,7 +378,7 @@ fn slow_changes(estimate: &Estimate, times: f64) -> Option<BiasSource> {
     let more = times - 1.0;
     let Interval { low, high, .. } = estimate.interval;
     (more > 0.0).then(|| BiasSource {
-        what: "slow changes".to_owned(),
+        what: SLOW_CHANGES.to_owned(),
         low: (estimate.value - low) * more,
         high: (high - estimate.value) * more,
     })

@@ -43,6 +43,7 @@ fn verdicts_ratios_differences_and_values() {
             ("pr rss >= 8MiB", Holds),
             ("pr rss > 9MiB", DoesNotHold),
             ("pr rate < 95k", Holds),
+            ("pr rate < 95k/s", Holds),
             ("pr p50 > 1us", Holds),
             ("pr p50 > 1s", DoesNotHold),
         ],
@@ -92,18 +93,59 @@ fn what_was_not_measured_or_is_void_is_neither_true_nor_false() {
 }
 
 #[test]
+fn a_verdict_that_could_not_be_reached_is_no_pass() {
+    use FailIfOutcome::{DoesNotHold, Holds, NotMeasured, Undecided, Void};
+    // Every metric is void, since the answers differ.
+    let mut different = pair(1.1);
+    for record in different.rounds.iter_mut().filter(|record| record.arm == "pr") {
+        record.answer.as_mut().unwrap().status = 404;
+    }
+    outcomes(
+        &different,
+        &[
+            ("pr slower", Void),
+            ("pr faster in cpu_per_request", Void),
+            ("pr invalid", Holds),
+            ("pr inconclusive", DoesNotHold),
+        ],
+    );
+    // One block tells a ratio and decides nothing; there is no percentile of so few answers.
+    let one = run(1, 1, &[arm("main", 10_000.0), arm("pr", 20_000.0)]);
+    outcomes(
+        &one,
+        &[
+            ("pr slower", Undecided),
+            ("pr slower in cpu_per_request", Undecided),
+            ("pr inconclusive", Holds),
+            ("pr invalid", DoesNotHold),
+        ],
+    );
+    let mut none = pair(1.1);
+    none.rounds.clear();
+    assert_eq!(judge(&none, "pr slower").outcome, NotMeasured);
+    // One primary metric is decided, the other is void: the one that was decided stands for the arm.
+    let mut late = pair(1.0);
+    change(&mut late, "pr", 1, |window| window.load.send_lag_ns.p99 = Some(51_000));
+    outcomes(&late, &[("pr slower", DoesNotHold), ("pr slower in p99", Void)]);
+}
+
+#[test]
 fn a_wrong_condition_is_refused_with_what_was_meant() {
     let plan = pair(1.1).manifest.plan;
     let cases = [
         ("pr", "is not a condition"),
-        ("pr p99 >", "'' is none of p99"),
+        ("pr p99 >", "'' is no time: write 10ms for p99 itself"),
+        ("pr p99 > 20", "'20' is no time: write 20ms for p99 itself, 1.05x"),
+        ("pr rss > x", "'x' is no size: write 64KiB for rss itself"),
+        ("pr nosuch > 20", "known are cpu_per_request, rate, "),
+        ("pr nosuch > 20", ", context_switches.voluntary, "),
         ("p99 > 20ms", "is not a condition"),
         ("or p99 > 20ms", "no 'or'; did you mean 'pr'?"),
         ("pr wirtes > 1", "did you mean 'writes'?"),
         ("pr sloower", "did you mean 'slower'?"),
         ("pr slower in p9", "did you mean 'p90'?"),
-        ("pr p99 > 1.05", "'1.05' is none of p99"),
-        ("pr writes > x", "'x' is none of writes"),
+        ("pr p99 > 1.05", "'1.05' is no time: write 1.05ms"),
+        ("pr writes > x", "'x' is no number: write 0.5"),
         ("main rss > 1.1x", "can never hold: 'main' is the baseline"),
     ];
     for (text, reason) in cases {

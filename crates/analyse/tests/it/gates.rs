@@ -4,7 +4,7 @@ use analyse::{Metric, Verdict};
 use model::plan::GateId;
 use model::record::{Run, Stopping, Stops, Window};
 
-use crate::support::{analyse, change, gates, pair, row};
+use crate::support::{analyse, change, gates, pair, row, sliced};
 
 const CAPACITY: usize = 0;
 const EQUAL_RATE: usize = 1;
@@ -382,4 +382,75 @@ fn what_a_stop_of_the_server_makes_late_is_not_the_generators() {
     // A generator that is late with most requests is so beside any stop.
     change(&mut run, "pr", EQUAL_RATE, |window| window.load.send_lag_ns.p50 = Some(51_000));
     assert!(late(&run));
+}
+
+#[test]
+fn of_turns_that_only_drain_what_was_in_flight_is_what_was_answered_until_quiet() {
+    let mut run = sliced(pair(1.0), 6);
+    // As of a server that sleeps for longer than a turn: nothing is answered in time.
+    change(&mut run, "pr", CAPACITY, |window| {
+        window.load.rate_per_s = 0.0;
+        window.load.requests = 64 * 6;
+        window.load.connections.established = 64;
+        window.load.response_ns.mean = 317e6;
+        for slice in &mut window.slices {
+            (slice.length_ns, slice.wall_ns, slice.requests, slice.in_time) =
+                (298_000_000, 320_000_000, 64, 0);
+        }
+    });
+    let found = analyse(&run);
+    assert!(gates(&found, GateId::Little)[0].ok, "{:?}", gates(&found, GateId::Little));
+}
+
+#[test]
+fn a_server_that_answers_in_its_last_turn_has_not_stopped() {
+    let few = |window: &mut Window| {
+        (window.load.per_connection.min, window.load.per_connection.max) = (3, 3);
+    };
+    for (last, ok) in [(5, true), (0, false)] {
+        let mut run = sliced(pair(1.0), 6);
+        change(&mut run, "pr", CAPACITY, |window| {
+            few(window);
+            window.slices.last_mut().unwrap().requests = last;
+        });
+        assert_eq!(gates(&analyse(&run), GateId::Stall)[0].ok, ok, "{last}");
+    }
+}
+
+#[test]
+fn connections_that_starve_while_others_have_the_cpus_void_nothing() {
+    let mut run = pair(1.0);
+    change(&mut run, "pr", CAPACITY, |window| {
+        starved(window);
+        let host = &mut window.server_cpus;
+        host.others_ns = host.wall_ns;
+        host.wall_ns *= 2;
+        host.user_ns += host.others_ns;
+    });
+    let findings = analyse(&run);
+    let found = gates(&findings, GateId::Stall)[0];
+    assert!(!found.ok && found.voids.is_empty(), "{found:?}");
+    assert!(found.text.contains("while others took 50 % of its CPUs"), "{}", found.text);
+}
+
+#[test]
+fn a_server_that_carries_more_than_loopback_was_measured_to_shows_that_the_measure_was_low() {
+    for (share, ok) in [(0.9, false), (1.9, true)] {
+        let mut run = pair(1.0);
+        change(&mut run, "pr", CAPACITY, |window| {
+            window.load.bytes_read = (5e9 * share * window.load.window_ns as f64 / 1e9) as u64;
+        });
+        assert_eq!(gates(&analyse(&run), GateId::Wire)[0].ok, ok, "{share}");
+    }
+}
+
+#[test]
+fn of_a_run_without_a_round_no_gate_says_that_something_held() {
+    let mut run = pair(1.0);
+    run.rounds.clear();
+    run.answers.clear();
+    for gate in analyse(&run).gates {
+        let said = ["nothing to judge", "the baseline never answered"];
+        assert!(said.contains(&gate.text.as_str()), "{gate:?}");
+    }
 }

@@ -49,8 +49,8 @@ fn each_look_has_its_level() {
 #[test]
 fn a_fixed_number_of_blocks_is_never_extended() {
     for (spread, begins, ends) in [
-        (0.1, "--blocks ", " min"),
-        (0.2, "a quieter machine or longer windows (--window): at this spread it would take 7", " blocks"),
+        (0.1, "--blocks ", " h"),
+        (0.2, "a quieter machine or longer windows (--window): at this spread it would take 9", " blocks"),
     ] {
         let mut run = looked_at(1, 10, 1.0, spread);
         run.manifest.plan.design.blocks = Blocks::Fixed { blocks: 10 };

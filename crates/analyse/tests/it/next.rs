@@ -108,3 +108,35 @@ fn a_command_without_such_flags_is_not_made_up() {
     let cpu = decided.comparisons.iter().find(|row| row.metric == Metric::CpuPerRequest).unwrap();
     assert_eq!((cpu.verdict, decided.next.as_deref()), (Verdict::Equal, None));
 }
+
+#[test]
+fn a_row_that_is_open_needs_more_blocks_than_it_has_and_one_that_is_decided_none() {
+    for (blocks, jitter, ratio) in [(4, 0.001, 1.3), (8, 0.02, 1.0), (8, 0.1, 1.05), (10, 0.1, 1.0)] {
+        let with = |name, ns| Behaves { jitter, ..arm(name, ns) };
+        let findings = analyse(&run(1, blocks, &[with("main", 10_000.0), with("pr", 10_000.0 * ratio)]));
+        for row in &findings.comparisons {
+            match row.verdict {
+                Verdict::Inconclusive => assert!(row.needs() > u64::from(row.blocks), "{row:?}"),
+                _ => assert_eq!(row.blocks_needed, None, "{row:?}"),
+            }
+        }
+        let cpu = findings.comparisons.iter().find(|row| row.metric == Metric::CpuPerRequest).unwrap();
+        if blocks == 4 {
+            // The interval is on one side: only the level is missing.
+            assert_eq!(cpu.undecided_by, Some(analyse::UndecidedBy::TooFewBlocks));
+            assert!((6..=8).contains(&cpu.needs()), "{cpu:?}");
+        }
+    }
+}
+
+#[test]
+fn the_time_that_is_offered_is_what_blocks_of_this_run_took() {
+    let mut run = open(&[]);
+    for record in &mut run.rounds {
+        record.started_unix_ms = u64::from(record.round.block) * 22_000;
+    }
+    let findings = analyse(&run);
+    let minutes = (needed(&findings) as f64 * 22.0 / 60.0).ceil();
+    let time = if minutes < 120.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", minutes / 60.0) };
+    assert!(findings.next.as_deref().unwrap().contains(&format!("in about {time}\n")), "{findings:?}");
+}

@@ -130,6 +130,28 @@ fn of_two_revisions_lines_that_changed_are_told_from_those_that_only_moved() {
     assert!(cause.text.contains("(changed in this range)"), "{}", cause.text);
 }
 
+#[test]
+fn a_function_that_is_the_same_is_told_with_the_changed_line_that_calls_it() {
+    let mut run = sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &["main;serve;price;sum"]);
+    run.manifest.changes = vec![SourceChange { arm: "pr".to_owned(), diff: RANGE.to_owned() }];
+    run.manifest.plan.arms[1].dir = Some("/cache/1/files".to_owned());
+    let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    for profile in profiles.filter_map(|pass| pass.profile.as_mut()) {
+        for frame in profile.frames.iter_mut().filter(|frame| !frame.kernel) {
+            frame.file = Some("/cache/1/files/src/shop.c".to_owned());
+            frame.line = Some(if frame.name == "price" { 11 } else { 30 });
+        }
+    }
+    let findings = analyse(&run);
+    let node = &findings.said[0];
+    assert_eq!((node.path[3].as_str(), node.changed), ("sum", Some(Change::None)), "{node:?}");
+    let caller = node.caller.as_ref().unwrap();
+    let (function, file) = (caller.function.as_str(), caller.file.as_deref());
+    assert_eq!((function, file, caller.line), ("price", Some("src/shop.c"), Some(11)));
+    let cause = findings.causes.iter().find(|cause| cause.id.name() == "own_code").unwrap();
+    assert!(cause.text.contains("(called from price, shop.c:11, changed in this range)"), "{}", cause.text);
+}
+
 /// A server that gave up sending each answer by itself, for which it works more.
 fn batches() -> Run {
     let plant = Plant { system_ns: 4000.0, calls: &[("writev", 1.0)], ..Plant::NONE };

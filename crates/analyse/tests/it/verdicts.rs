@@ -178,8 +178,8 @@ fn rounds_that_were_not_steady_are_told() {
 fn a_run_that_did_not_end_is_analysed_and_says_so() {
     let cases = [
         (RunStatus::Complete, None),
-        (RunStatus::Partial, Some("interrupted in block 7: figures are of what was measured")),
-        (RunStatus::Running, Some("not ended (killed, or still running) in block 7")),
+        (RunStatus::Partial, Some("interrupted after block 6: figures are of what was measured")),
+        (RunStatus::Running, Some("not ended (killed, or still running) after block 6")),
     ];
     for (status, want) in cases {
         let mut run = pair(1.1);
@@ -197,7 +197,7 @@ fn a_run_without_any_round_is_analysed_too() {
     run.rounds.clear();
     run.manifest.status = RunStatus::Running;
     let findings = analyse(&run);
-    let want = "not ended (killed, or still running) before its first round ended";
+    let want = "not ended (killed, or still running) before the first block";
     assert_eq!(findings.partial.as_deref(), Some(want));
     assert!(findings.arms.iter().all(|arm| !arm.ok && arm.rounds == 0));
     assert!(findings.comparisons.iter().all(|row| row.verdict == Verdict::Inconclusive && row.blocks == 0));

@@ -167,6 +167,23 @@ fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
     }
 }
 
+#[test]
+fn a_profile_of_which_most_is_lost_is_not_used_and_what_is_not_known_is_a_leaf() {
+    for (lost, is_lost) in [(900, false), (20_000, true)] {
+        let mut run = sampled("main;serve;price_of_everything");
+        let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+        profiles.filter_map(|pass| pass.profile.as_mut()).for_each(|profile| profile.lost = lost);
+        let findings = analyse(&run);
+        let sampling = || findings.passes.iter().filter(|pass| pass.kind == PassKind::Sampling);
+        for pass in sampling() {
+            assert_eq!(pass.text.contains("of its samples were lost"), is_lost, "{}", pass.text);
+        }
+        assert!(sampling().count() > 0);
+        let unknown = findings.attribution.iter().any(|row| row.path.contains(&"not sampled".to_owned()));
+        assert_eq!(unknown, is_lost, "{:?}", findings.attribution);
+    }
+}
+
 /// Threads that queue for a spin lock are found now in one state and now in another, by nobody's doing.
 #[test]
 fn a_split_that_moves_by_itself_is_not_laid_to_sampling() {

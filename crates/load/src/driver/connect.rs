@@ -121,7 +121,6 @@ impl Opener {
         self.tried(slot);
         self.established += 1;
         self.opened += 1;
-        slot.pause_ns = 0;
     }
 
     pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: Refusal, now: u64) {
@@ -130,12 +129,23 @@ impl Opener {
         self.first_error.get_or_insert(error);
         slot.link = None;
         slot.connecting = false;
+        self.pause(lane, slot, now);
+    }
+
+    /// A connection was opened, and what it is for was refused at `now`: its lane wants another after a while.
+    pub(crate) fn refused(&mut self, lane: u32, slot: &mut Slot, now: u64) {
+        self.established -= 1;
+        self.pause(lane, slot, now);
+    }
+
+    fn pause(&mut self, lane: u32, slot: &mut Slot, now: u64) {
         slot.pause_ns = (slot.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
         self.pausing.push(Reverse((now.saturating_add(slot.pause_ns), lane)));
     }
 
     /// A connection was lost and its lane wants another at once.
-    pub(crate) fn lost(&mut self, lane: u32) {
+    pub(crate) fn lost(&mut self, lane: u32, slot: &mut Slot) {
+        slot.pause_ns = 0;
         self.established -= 1;
         self.waiting.push_back(lane);
     }

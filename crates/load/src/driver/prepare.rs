@@ -11,7 +11,9 @@ use super::clock::as_ns;
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use crate::session::{Spec, Upgrade};
 use crate::tls::Client;
-use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Scheme};
+use crate::{
+    Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Request, Scheme,
+};
 
 /// Descriptors beside those of connections and workers: standard streams, libraries, the caller's files.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -92,7 +94,13 @@ fn client(config: &Config) -> Result<Option<Client>, LoadError> {
 
 /// One request as it goes over the wire, or as HTTP/1.1 would write it.
 pub(super) fn request(config: &Config) -> Result<Vec<u8>, LoadError> {
-    if config.websocket { Ok(config.message()) } else { config.request.render() }
+    let differ = config.list.is_some() || config.scenario.is_some();
+    match config.websocket {
+        true => Ok(config.message()),
+        // A path that is filled is checked with what fills it.
+        false if differ => Request { path: "/".to_owned(), ..config.request.clone() }.render(),
+        false => config.request.render(),
+    }
 }
 
 /// Whether a job can be carried out, as far as that can be told without its servers: its requests, files and numbers.

@@ -10,7 +10,7 @@ use rustls::ClientConnection;
 
 use super::link::Refusal;
 use super::socket::Moved;
-use crate::tls::{Client, explain};
+use crate::tls::{Asked, Client, certificate_required, explain};
 
 /// A socket through which TLS is spoken.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Secured {
     /// Whether the server must take up the protocol that is offered.
     picky: bool,
     failure: Option<rustls::Error>,
+    /// Whether the server has asked for a certificate of ours that we have not.
+    asked: Arc<Asked>,
 }
 
 /// The socket as rustls reads and writes it.
@@ -71,6 +73,7 @@ impl Secured {
             farewell: false,
             picky: client.protocol == "h2",
             failure: None,
+            asked: Arc::clone(&client.asked),
         })
     }
 
@@ -128,6 +131,7 @@ impl Secured {
                 }
                 Err(error) if is_later(&error) => {}
                 // The socket ended without a word: who can cut the line can cut an answer short.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return (Moved::Cut, false),
                 Err(_) => return (Moved::Broken, false),
             }
             if self.raw.drained && !closing {
@@ -161,7 +165,9 @@ impl Secured {
 
     /// Why the server broke the connection off.
     pub(crate) fn reason(&self) -> Option<String> {
-        self.failure.as_ref().filter(|error| matches!(error, rustls::Error::AlertReceived(_))).map(explain)
+        let alert = self.failure.as_ref().filter(|error| matches!(error, rustls::Error::AlertReceived(_)));
+        // Not every server says so before it closes.
+        alert.map(explain).or_else(|| self.asked.is_so().then(certificate_required))
     }
 
     fn push(&mut self) -> Flushed {

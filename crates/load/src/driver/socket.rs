@@ -72,6 +72,8 @@ pub(crate) enum Moved {
     Later,
     /// The other side has closed.
     End,
+    /// The socket has ended without the farewell of TLS.
+    Cut,
     /// The connection is broken.
     Broken,
 }

@@ -206,7 +206,7 @@ impl JobRequests {
                     request: request.clone(),
                     expected_status: None,
                 };
-                List::drawn(&[only], data, target).map(Self::Each)
+                List::drawn(&[only], data, target).map(Self::Each).map_err(without_list)
             }
         }
     }
@@ -304,6 +304,14 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn at(line: usize) -> impl Fn(String) -> LoadError {
     move |why| LoadError::List { line, why }
+}
+
+/// An error of the only request there is, which stands in no list.
+fn without_list(error: LoadError) -> LoadError {
+    match error {
+        LoadError::List { why, .. } => LoadError::List { line: 0, why },
+        other => other,
+    }
 }
 
 fn limit(entries: usize, line: usize, most: usize) -> Result<(), LoadError> {

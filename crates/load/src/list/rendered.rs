@@ -1,6 +1,6 @@
 //! Requests as bytes: those that are always the same, and those of which pieces change.
 
-use model::job::fill::{Piece, Place, decimal, in_target, pieces};
+use model::job::fill::{Piece, Place, decimal, in_part, in_target, pieces, whole_path};
 use model::job::{self, Data};
 
 use crate::request::chunked;
@@ -28,6 +28,8 @@ enum Part {
     Plain(Piece),
     /// Of the target, where not every character may stand.
     InTarget(Piece),
+    /// All of the target: a path, or a URL of this host and port.
+    Target(Piece, String),
     /// Length of the body.
     Length,
 }
@@ -50,7 +52,12 @@ impl Rendered {
         }
         plain.check_framing().map_err(|error| error.to_string())?;
         let mut head = vec![text(format!("{} ", plain.method))];
-        head.extend(path.into_iter().map(Part::InTarget));
+        match &path[..] {
+            [only @ (Piece::Column(_) | Piece::Taken(_))] => {
+                head.push(Part::Target(only.clone(), target.authority.clone()));
+            }
+            _ => head.extend(path.into_iter().map(Part::InTarget)),
+        }
         head.push(text(" HTTP/1.1\r\n".to_owned()));
         for (name, value) in fields {
             head.push(text(format!("{name}: ")));
@@ -100,7 +107,13 @@ impl Filled {
                 Part::Plain(piece) => piece.write(place, nth as u64, out),
                 Part::InTarget(piece @ (Piece::Column(_) | Piece::Taken(_))) => {
                     piece.write(place, nth as u64, scratch);
-                    out.extend_from_slice(&in_target(&scratch[body_bytes..]));
+                    out.extend_from_slice(&in_part(&scratch[body_bytes..]));
+                    scratch.truncate(body_bytes);
+                }
+                Part::Target(piece, authority) => {
+                    piece.write(place, nth as u64, scratch);
+                    let value = &scratch[body_bytes..];
+                    out.extend_from_slice(&in_target(whole_path(value, authority).unwrap_or(value)));
                     scratch.truncate(body_bytes);
                 }
                 Part::InTarget(piece) => piece.write(place, nth as u64, out),

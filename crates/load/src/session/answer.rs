@@ -43,18 +43,56 @@ pub enum Malformed {
     /// Another status than 101 where WebSocket was asked for.
     #[error("the server answers {0} where it is asked to speak WebSocket")]
     NotUpgraded(u16),
+    /// An upgrade to WebSocket with an extension that was not asked for. Source: RFC 6455, section 4.1.
+    #[error(
+        "the server speaks WebSocket with an extension that it was not asked for (Sec-WebSocket-Extensions)"
+    )]
+    UnaskedExtension,
+    /// The same with a subprotocol.
+    #[error(
+        "the server speaks WebSocket with a subprotocol that it was not asked for (Sec-WebSocket-Protocol)"
+    )]
+    UnaskedProtocol,
     /// A server that has not read what it was sent.
     #[error("the server takes the upgrade to WebSocket without having read our key")]
     WrongAccept,
     /// An answer that is no stream of events where one was asked for.
     #[error("the answer is no stream of events: its content type is not text/event-stream")]
     NoEvents,
+    /// A stream of events that is compressed.
+    #[error(
+        "the stream of events is compressed (Content-Encoding), and compressed streams cannot be read: leave Accept-Encoding out"
+    )]
+    CompressedEvents,
     /// A stream with fewer events than asked for.
     #[error("a stream ends before it has had the events that --events asks for")]
     FewEvents,
     /// Bytes that answer nothing.
     #[error("the server answers more often than it is asked")]
     Unasked,
+    /// A body where there is none: a status that has none, or an answer to HEAD.
+    #[error("a {0} with a body, which it must not have")]
+    BodyForNone(u16),
+    /// A body after an answer to HEAD.
+    #[error("an answer to HEAD with a body, which it must not have")]
+    BodyForHead,
+    /// Bytes after a body of a known length.
+    #[error("more bytes than Content-Length says")]
+    Longer,
+    /// Bytes after the last chunk of a body.
+    #[error("more bytes after the last chunk of a body")]
+    AfterLastChunk,
+    /// A line of a head that ends with LF alone.
+    #[error("a line of the answer's head ends with a line feed alone (LF without CR)")]
+    BareLf,
+    /// A carriage return within a line of a head.
+    #[error("a carriage return in the answer's head has no line feed after it (CR without LF)")]
+    BareCr,
+    /// The end of a connection that was to be the end of an answer, without the farewell of TLS.
+    #[error(
+        "an answer ends with its connection, and the server says no farewell of TLS before (close_notify): it may be truncated"
+    )]
+    Truncated,
 }
 
 impl Malformed {
@@ -95,6 +133,11 @@ impl Heads {
         }
     }
 
+    /// Whether the next answer is one to HEAD.
+    pub(crate) fn is_bodiless(&self) -> bool {
+        self.bodiless
+    }
+
     #[inline]
     fn parse(&mut self, buf: &[u8]) -> Result<Option<ResponseHead>, ResponseError> {
         match self.head {
@@ -112,6 +155,20 @@ impl Heads {
         }
         Ok(parsed)
     }
+}
+
+/// How the last answer of a connection ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Last {
+    /// There was none.
+    #[default]
+    Nothing,
+    /// With its head.
+    Head,
+    /// With as many bytes as it said.
+    Length,
+    /// With its last chunk.
+    Chunk,
 }
 
 /// What the next byte belongs to.
@@ -142,6 +199,7 @@ pub(crate) struct Reader {
     part: Part,
     status: u16,
     keep_alive: bool,
+    last: Last,
     /// Whether the server has asked for a body that waits.
     continued: bool,
     /// Whether it has said something before the answer itself: 100, 103.
@@ -203,11 +261,14 @@ impl Reader {
         heads: &mut Heads,
         mut heard: Option<&mut B>,
     ) -> Result<Option<Answer>, Malformed> {
+        // What comes with the end of an answer may be more of it; what comes later is of another.
+        let last = if *at == 0 { Last::Nothing } else { self.last };
         while *at < buf.len() {
             let complete = match &mut self.part {
-                Part::Head => match heads.parse(&buf[*at..])? {
+                Part::Head => match self::head(heads, &buf[*at..], last)? {
                     None => return Ok(None),
                     Some(head) => {
+                        self.last = Last::of(head.framing);
                         if let Some(heard) = &mut heard {
                             heard.begin(head.status, &buf[*at..*at + head.head_bytes]);
                         }
@@ -251,9 +312,57 @@ impl Reader {
         Ok(false)
     }
 
+    /// What `surplus` is, which came with the answer that was complete before it, and was not asked for.
+    #[cold]
+    pub(super) fn surplus(&self, surplus: &[u8], to_head: bool) -> Malformed {
+        const BEGIN: &[u8] = b"HTTP/";
+        if surplus.starts_with(BEGIN) || BEGIN.starts_with(surplus) {
+            return Malformed::Unasked;
+        }
+        match self.last {
+            Last::Head if to_head => Malformed::BodyForHead,
+            Last::Head if matches!(self.status, 204 | 304) => Malformed::BodyForNone(self.status),
+            Last::Chunk => Malformed::AfterLastChunk,
+            Last::Head | Last::Length | Last::Nothing => Malformed::Longer,
+        }
+    }
+
     /// The answer that the end of the connection completes, if it does.
     pub(crate) fn end(&mut self) -> Option<Answer> {
         matches!(self.part, Part::UntilClose).then_some(Answer { status: self.status, keep_alive: false })
+    }
+}
+
+impl Last {
+    fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::None => Self::Head,
+            Framing::Length(_) => Self::Length,
+            Framing::Chunked => Self::Chunk,
+            Framing::UntilClose => Self::Nothing,
+        }
+    }
+}
+
+/// The head at the begin of `buf`. What is none where an answer has ended before is more of that one.
+#[inline]
+fn head(heads: &mut Heads, buf: &[u8], last: Last) -> Result<Option<ResponseHead>, Malformed> {
+    heads.parse(buf).map_err(|error| match error {
+        ResponseError::Version if last == Last::Chunk => Malformed::AfterLastChunk,
+        ResponseError::Version if last == Last::Length => Malformed::Longer,
+        ResponseError::Reason | ResponseError::Status => bare_end(buf).unwrap_or(error.into()),
+        _ => error.into(),
+    })
+}
+
+/// A line end of the head at the begin of `buf` that is half a one.
+#[cold]
+fn bare_end(buf: &[u8]) -> Option<Malformed> {
+    let line = buf.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?;
+    match (buf[line], buf.get(line + 1)) {
+        (b'\n', _) => Some(Malformed::BareLf),
+        (_, Some(next)) if *next != b'\n' => Some(Malformed::BareCr),
+        _ => None,
     }
 }
 

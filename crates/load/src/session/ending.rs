@@ -79,8 +79,15 @@ impl Session {
 
     fn censor_next(&mut self, lane: u32, least_ns: u64, end: u64) {
         let state = &mut self.lanes[lane as usize];
-        let sent = state.cursor.held > state.unwritten;
-        let stamp = self.rings.pop(lane, &mut state.cursor);
+        let waits = state.waits_ns != 0;
+        let sent = waits || state.cursor.held > state.unwritten;
+        let stamp = match waits {
+            true => {
+                self.tally.without_stream += u64::from(self.spec.hold.is_none());
+                self.take_waiting(lane, end)
+            }
+            false => self.rings.pop(lane, &mut state.cursor),
+        };
         let label = self.source.give_up(lane);
         match sent {
             true => {
@@ -92,7 +99,7 @@ impl Session {
                 }
             }
             false => {
-                state.unwritten -= 1;
+                self.lanes[lane as usize].unwritten -= 1;
                 self.tally.unsent(stamp.intended_ns, end);
             }
         }

@@ -13,6 +13,8 @@ const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 const DATA: &[u8] = b"data";
 /// Status of an answer that is a stream.
 const STREAM: u16 = 200;
+/// From which status on an answer is an error, and need have no events.
+const FIRST_ERROR: u16 = 400;
 
 /// Events in a window.
 #[derive(Debug, Clone)]
@@ -116,6 +118,8 @@ pub(super) struct Stream {
     cutter: Cutter,
     status: u16,
     is_stream: bool,
+    /// Whether it is compressed, so that no event can be seen in it.
+    is_compressed: bool,
     /// Events that came, and those of them that are not recorded yet.
     came: u64,
     fresh: u64,
@@ -129,8 +133,12 @@ impl Body for Stream {
             let begins = value.len() >= TYPE.len() && value[..TYPE.len()].eq_ignore_ascii_case(TYPE);
             name.eq_ignore_ascii_case(b"content-type") && begins
         };
+        let compresses = |name: &[u8], value: &[u8]| {
+            name.eq_ignore_ascii_case(b"content-encoding") && !value.eq_ignore_ascii_case(b"identity")
+        };
         let is_stream = http1::response::headers(head).any(|(name, value)| is(name, value));
-        *self = Self { status, is_stream, ..Self::default() };
+        let is_compressed = http1::response::headers(head).any(|(name, value)| compresses(name, value));
+        *self = Self { status, is_stream, is_compressed, ..Self::default() };
     }
 
     fn more(&mut self, body: &[u8]) {
@@ -173,8 +181,11 @@ impl Session {
             if stream.status == STREAM && !stream.is_stream {
                 return self.malformed(lane, Malformed::NoEvents, at);
             }
+            if stream.status == STREAM && stream.is_compressed {
+                return self.malformed(lane, Malformed::CompressedEvents, at);
+            }
             let answer = match ended {
-                Some(_) if stream.status == STREAM && most != u64::MAX && stream.came < most => {
+                Some(_) if stream.status < FIRST_ERROR && most != u64::MAX && stream.came < most => {
                     return self.malformed(lane, Malformed::FewEvents, at);
                 }
                 // The rest of the stream is not wanted, nor is the connection, whether or not its end is there already.
@@ -251,7 +262,7 @@ impl Protocol for EventStreams {
     fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
         let stream = std::mem::take(&mut self.streams[connection as usize]);
         let few = stream.is_stream && self.most.is_some_and(|most| stream.came < most);
-        match few && how == End::Closed {
+        match few && matches!(how, End::Closed | End::Cut) {
             true => session.malformed(connection, Malformed::FewEvents, at),
             false => session.ended(connection, how, at),
         }

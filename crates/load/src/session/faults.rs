@@ -66,6 +66,18 @@ impl Session {
         self.broken(lane, Fault::Read, at)
     }
 
+    /// The connection ended at `at` without the farewell of TLS. An answer that ends with it counts, as by every client, and it is
+    /// told that nobody knows whether it is whole.
+    fn cut(&mut self, lane: u32, at: u64) -> Fate {
+        match self.lanes[lane as usize].reader.end() {
+            Some(answer) => {
+                self.note_malformed(Malformed::Truncated);
+                self.answered(lane, answer, at)
+            }
+            None => self.broken(lane, Fault::Read, at),
+        }
+    }
+
     /// Reading or writing failed at `at`.
     pub fn failed(&mut self, lane: u32, writing: bool, at: u64) -> Fate {
         self.broken(lane, if writing { Fault::Write } else { Fault::Read }, at)
@@ -75,6 +87,7 @@ impl Session {
     pub(super) fn ended(&mut self, lane: u32, how: End, at: u64) -> Fate {
         match how {
             End::Closed => self.closed(lane, at),
+            End::Cut => self.cut(lane, at),
             End::Reading => self.failed(lane, false, at),
             End::Writing => self.failed(lane, true, at),
         }
@@ -94,10 +107,15 @@ impl Session {
     #[cold]
     pub(super) fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
         self.note_malformed(malformed);
-        if self.lanes[lane as usize].cursor.held == 0 {
-            self.tally.fault(Fault::Parse, None, at);
-        }
         self.broken(lane, Fault::Parse, at)
+    }
+
+    /// More came than was asked for. The answer before it has counted, and does not fail as well: it is told, and the connection is over.
+    #[cold]
+    pub(super) fn surplus(&mut self, lane: u32, surplus: &[u8], at: u64) -> Fate {
+        let to_head = self.heads.is_bodiless();
+        let malformed = self.lanes[lane as usize].reader.surplus(surplus, to_head);
+        self.malformed(lane, malformed, at)
     }
 
     /// The requests sent on this connection will never be answered there. Where the connection excuses it, those that are safe to
@@ -114,6 +132,7 @@ impl Session {
     #[cold]
     pub(super) fn break_off(&mut self, lane: u32, fault: Fault, first: bool, others: bool, at: u64) -> Fate {
         let (mut fault, mut excused) = (fault, first);
+        self.waits_no_more(lane, at);
         loop {
             let sent = self.oldest(lane).is_some();
             if !sent && self.lanes[lane as usize].offset == 0 {
@@ -152,6 +171,7 @@ impl Session {
     /// Takes back what a connection still holds, to send it on another as if it were for the first time.
     #[cold]
     pub(super) fn abandon(&mut self, lane: u32, at: u64) {
+        self.waits_no_more(lane, at);
         let state = &self.lanes[lane as usize];
         let sent = state.cursor.held - state.unwritten;
         self.occupancy.add(at, -i64::from(sent));
@@ -179,6 +199,18 @@ impl Session {
         let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
         self.expiry_ns = NEVER;
         for lane in 0..self.spec.lanes {
+            let waits_ns = self.lanes[lane as usize].waits_ns;
+            if waits_ns != 0 {
+                match waits_ns.saturating_add(timeout_ns) {
+                    deadline if deadline > now => self.expiry_ns = self.expiry_ns.min(deadline),
+                    _ => {
+                        let stamp = self.take_waiting(lane, now);
+                        self.time_out(lane, stamp, now);
+                        replace(lane);
+                    }
+                }
+                continue;
+            }
             let Some(oldest) = self.oldest(lane) else {
                 self.end_upgrade(lane, now, &mut replace);
                 continue;
@@ -190,14 +222,19 @@ impl Session {
             }
             self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
             self.occupancy.add(now, -1);
-            let label = self.lose(lane, now);
-            self.tally.timeout(oldest, label, now);
-            if self.tally.covers(now) {
-                self.note_begun(lane, oldest, now);
-            }
-            self.abandon(lane, now);
+            self.time_out(lane, oldest, now);
             replace(lane);
         }
+    }
+
+    /// The oldest request of `lane`, which was of this stamp, has grown too old.
+    fn time_out(&mut self, lane: u32, stamp: Stamp, now: u64) {
+        let label = self.lose(lane, now);
+        self.tally.timeout(stamp, label, now);
+        if self.tally.covers(now) {
+            self.note_begun(lane, stamp, now);
+        }
+        self.abandon(lane, now);
     }
 
     /// Gives up an upgrade that is too old at `now`.

@@ -2,7 +2,6 @@
 
 use super::Session;
 use super::dispatch::NEVER;
-use crate::schedule::AT_ONCE;
 
 /// How long a body waits for a server that does not ask: as long as in curl, which asks the same of servers.
 ///
@@ -42,9 +41,7 @@ impl Session {
         self.release_ns = self.release_ns.min(at.saturating_add(LONGEST_WAIT_NS));
         let stamp = self.rings.at(lane, state.cursor, state.cursor.held - state.unwritten);
         stamp.sent_ns = at;
-        if stamp.intended_ns == AT_ONCE {
-            stamp.intended_ns = at;
-        }
+        self.waits_from(lane, at);
     }
 
     /// Lets go the body of `lane` if the server has asked for it.

@@ -54,7 +54,7 @@ pub use protocol::{End, Hopeless, Http1, Protocol, Sending, WebSocket};
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
-pub use users::{Next, User, Users};
+pub use users::{Missing, Next, User, Users};
 pub use websocket::{FrameError, Upgrade, message};
 
 use crate::histogram::SecondLatencies;
@@ -132,6 +132,8 @@ struct Lane {
     free_ns: u64,
     /// When a request was last written here that another connection had lost; 0 for never.
     again_ns: u64,
+    /// Since when its request waits for what the server is to give, a stream or leave to send its body; 0 where none does.
+    waits_ns: u64,
     /// Whether it has given an answer, and is a connection, not a stream.
     proven: bool,
     open: bool,
@@ -434,6 +436,9 @@ impl Session {
         }
         state.unwritten -= whole;
         self.occupancy.add(at, i64::from(whole));
+        if whole > 0 {
+            self.waits_no_more(lane, at);
+        }
         self.hold_back(lane, at);
         if let Some(timeout_ns) = self.spec.timeout_ns {
             self.expiry_ns = self.expiry_ns.min(oldest_ns.saturating_add(timeout_ns));
@@ -458,6 +463,9 @@ impl Session {
         self.count_bytes(fresh, at);
         let mut from = 0;
         loop {
+            if from < buf.len() && self.lanes[lane as usize].cursor.held == 0 {
+                return self.surplus(lane, &buf[from..], at);
+            }
             self.expect_answer(lane);
             let hears = self.hears(lane);
             let heard = self.heard.get_mut(lane as usize).filter(|_| hears);
@@ -494,6 +502,8 @@ impl Session {
         });
         let label = request.and_then(|request| request.label);
         if early {
+            self.waits_no_more(lane, at);
+            let state = &mut self.lanes[lane as usize];
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
                 intended_ns: if stamp.intended_ns == AT_ONCE { at } else { stamp.intended_ns },
@@ -502,6 +512,7 @@ impl Session {
         } else {
             self.occupancy.add(at, -1);
         }
+        let state = &mut self.lanes[lane as usize];
         state.answers += u64::from(self.tally.covers(at));
         if state.free_ns != 0 {
             (state.free_ns, state.proven) = (at, true);

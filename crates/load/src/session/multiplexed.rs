@@ -286,7 +286,10 @@ impl<C: Carrier> Protocol for Multiplexed<C> {
         let Some(open) = self.connection(connection) else { return Sending::Later };
         match open.has_room() {
             true => self.begin_stream(session, lane, at),
-            false => self.places[connection as usize].waiting.push_back(stream),
+            false => {
+                self.places[connection as usize].waiting.push_back(stream);
+                session.waits_from(lane, at);
+            }
         }
         self.touch(connection);
         Sending::Later
@@ -351,7 +354,7 @@ impl<C: Carrier> Protocol for Multiplexed<C> {
         match how {
             // The next read finds what the server has said before.
             End::Writing => Fate::Keep,
-            End::Closed | End::Reading => self.lose(session, connection, &Over::Gone, at),
+            End::Closed | End::Cut | End::Reading => self.lose(session, connection, &Over::Gone, at),
         }
     }
 

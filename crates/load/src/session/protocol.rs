@@ -12,6 +12,8 @@ use super::{Fate, Malformed, Session};
 pub enum End {
     /// The server closed it.
     Closed,
+    /// The socket ended without the farewell of TLS.
+    Cut,
     /// Reading from it failed.
     Reading,
     /// Writing to it failed.
@@ -109,6 +111,12 @@ pub trait Protocol: fmt::Debug {
     fn take_hopeless(&mut self) -> Option<Hopeless> {
         None
     }
+
+    /// Whether the connection that is to be replaced was refused by a server that accepts connections, once: another is to come
+    /// later, as where connections themselves are refused.
+    fn take_refused(&mut self) -> bool {
+        false
+    }
 }
 
 /// HTTP/1.1: answers in the order of the requests.
@@ -142,13 +150,15 @@ impl Protocol for Http1 {
 pub struct WebSocket {
     upgrade: Upgrade,
     hopeless: Option<Hopeless>,
+    /// Whether the last connection that is over was refused.
+    refused: bool,
 }
 
 impl WebSocket {
     /// On connections that are upgraded so.
     #[must_use]
     pub fn new(upgrade: Upgrade) -> Self {
-        Self { upgrade, hopeless: None }
+        Self { upgrade, hopeless: None, refused: false }
     }
 }
 
@@ -170,9 +180,10 @@ impl Protocol for WebSocket {
         at: u64,
     ) -> Fate {
         session.count_bytes(fresh, at);
-        match session.received_messages(connection, buf, &self.upgrade.accept, at) {
+        match session.received_messages(connection, buf, &self.upgrade, at) {
             Ok(fate) => fate,
             Err(refused) => {
+                self.refused = true;
                 if session.completed() == 0 {
                     self.hopeless.get_or_insert(Hopeless::Refused(refused));
                 }
@@ -183,5 +194,9 @@ impl Protocol for WebSocket {
 
     fn take_hopeless(&mut self) -> Option<Hopeless> {
         self.hopeless.take()
+    }
+
+    fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 }

@@ -1,8 +1,10 @@
 //! What a session does for protocols other than HTTP/1.1.
 
 use super::answer::{Answer, Malformed};
+use super::ring::Stamp;
 use super::tally::Fault;
 use super::{Events, Fate, Heard, Session};
+use crate::schedule::AT_ONCE;
 
 impl Session {
     /// `bytes` were read at `at`.
@@ -17,6 +19,46 @@ impl Session {
     #[inline]
     pub(super) fn count_events(&mut self) {
         self.tally.events.get_or_insert_with(|| Box::new(Events::ready()));
+    }
+
+    /// The request of `lane` has begun at `at`, and what is left of it waits for the server: for a stream, or for leave to send its
+    /// body. It is under way for whoever asks, and can grow too old.
+    #[cold]
+    pub(super) fn waits_from(&mut self, lane: u32, at: u64) {
+        let state = &mut self.lanes[lane as usize];
+        if state.waits_ns != 0 || state.unwritten == 0 {
+            return;
+        }
+        state.waits_ns = at;
+        let stamp = self.rings.at(lane, state.cursor, state.cursor.held - state.unwritten);
+        if stamp.intended_ns == AT_ONCE {
+            stamp.intended_ns = at;
+        }
+        self.occupancy.add(at, 1);
+        if let Some(timeout_ns) = self.spec.timeout_ns {
+            self.expiry_ns = self.expiry_ns.min(at.saturating_add(timeout_ns));
+        }
+    }
+
+    /// The request of `lane` does not wait any more.
+    #[inline]
+    pub(super) fn waits_no_more(&mut self, lane: u32, at: u64) {
+        let state = &mut self.lanes[lane as usize];
+        if state.waits_ns != 0 {
+            state.waits_ns = 0;
+            self.occupancy.add(at, -1);
+        }
+    }
+
+    /// Takes the request of `lane` that has waited in vain: its stamp is as if it had been sent when it began to.
+    #[cold]
+    pub(super) fn take_waiting(&mut self, lane: u32, at: u64) -> Stamp {
+        let state = &mut self.lanes[lane as usize];
+        let sent_ns = state.waits_ns;
+        (state.unwritten, state.offset) = (state.unwritten.saturating_sub(1), 0);
+        let stamp = self.rings.pop(lane, &mut state.cursor);
+        self.waits_no_more(lane, at);
+        Stamp { sent_ns, ..stamp }
     }
 
     /// The request of `lane` was answered with `status` at `at`.

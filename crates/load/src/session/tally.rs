@@ -8,7 +8,7 @@ use super::in_pieces::InPieces;
 use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
-use super::users::Users;
+use super::users::{Missing, Users};
 use crate::histogram::{Latencies, SecondLatencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
@@ -131,6 +131,8 @@ pub struct Tally {
     pub resent: u64,
     /// What became of users, where requests have any.
     pub users: Option<Box<Users>>,
+    /// Of those that are unfinished, how many waited for a stream of their connection.
+    pub without_stream: u64,
     /// Sent and not answered when the window ended.
     pub unfinished: u64,
     /// Due and not sent when the window ended.
@@ -187,6 +189,7 @@ impl Tally {
             events: None,
             users: None,
             resent: 0,
+            without_stream: 0,
             unfinished: 0,
             unsent: 0,
         }
@@ -419,7 +422,7 @@ impl Tally {
     }
 
     /// An answer that was right by its status had not the value that was to be taken from it.
-    pub(super) fn value_missing(&mut self, value: (u16, u16), label: Option<u16>, at: u64) {
+    pub(super) fn value_missing(&mut self, value: Missing, label: Option<u16>, at: u64) {
         if self.covers(at) {
             self.errors.value += 1;
             self.second.errors += 1;

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use model::job::scenario::Lack;
+
 use super::dispatch::NEVER;
 use super::ring::Stamp;
 use super::{Session, Source};
@@ -28,12 +30,18 @@ pub enum Next {
         took_ns: u64,
     },
     /// The answer had not what was to be taken from it, and the user is gone.
-    Missing {
-        /// Which step.
-        step: u16,
-        /// Which of its values.
-        take: u16,
-    },
+    Missing(Missing),
+}
+
+/// A value that was to be taken from an answer and could not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// Which step.
+    pub step: u16,
+    /// Which of its values.
+    pub take: u16,
+    /// What was wrong.
+    pub why: Lack,
 }
 
 /// What became of users in a window.
@@ -49,8 +57,8 @@ pub struct Users {
     pub under_way: u64,
     /// From the instant at which the first step was due to the last answer, of those who finished.
     pub took: Latencies,
-    /// Values that were not there, by step and place among those that the step takes.
-    pub missing: BTreeMap<(u16, u16), u64>,
+    /// Values that could not be taken.
+    pub missing: BTreeMap<Missing, u64>,
 }
 
 impl Default for Users {
@@ -129,7 +137,7 @@ impl Session {
         match each.user_answered(user, self.heard.get_mut(lane as usize), due_ns, at) {
             Next::After { .. } => {}
             Next::Finished { took_ns } => self.tally.user_finished(took_ns, at),
-            Next::Missing { step, take } => self.tally.value_missing((step, take), label, at),
+            Next::Missing(missing) => self.tally.value_missing(missing, label, at),
         }
         self.note_users();
     }

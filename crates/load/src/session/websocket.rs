@@ -18,7 +18,10 @@ const MESSAGE: u16 = 200;
 /// Status of an upgrade.
 const SWITCHING_PROTOCOLS: u16 = 101;
 /// Field that proves that the server has read our key.
-const ACCEPT: &str = "sec-websocket-accept:";
+const ACCEPT: &str = "sec-websocket-accept";
+/// Field of the extensions, and of the subprotocol, that are spoken.
+const EXTENSIONS: &str = "sec-websocket-extensions";
+const PROTOCOL: &str = "sec-websocket-protocol";
 
 /// How a connection is upgraded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub enum FrameError {
     /// A control frame in parts, or of more than 125 bytes.
     #[error("a control frame is in parts, or longer than 125 bytes")]
     Control,
+    /// A length of 2^63 or more. Source: RFC 6455, section 5.2: "the most significant bit MUST be 0".
+    #[error("a frame says that it has 2^63 bytes or more")]
+    Length,
     /// A continuation of nothing, or a message within another.
     #[error("a message begins within another, or goes on without a begin")]
     Order,
@@ -170,6 +176,9 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, FrameError> {
         127 => (long(8), 10),
         short => (Some(u64::from(short)), 2),
     };
+    if payload.is_some_and(|payload| payload >> 63 != 0) {
+        return Err(FrameError::Length);
+    }
     Ok(payload.map(|payload| Head { last, opcode, payload, bytes }))
 }
 
@@ -200,18 +209,35 @@ fn frame(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of the answer to the upgrade, once all of it is there; `wanted` is what it has to accept it by.
-fn upgraded(buf: &[u8], wanted: &str) -> Result<Option<usize>, Malformed> {
+/// The value of a field in a head.
+fn field<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+    })
+}
+
+/// Bytes of the answer to the upgrade, once all of it is there.
+fn upgraded(buf: &[u8], upgrade: &Upgrade) -> Result<Option<usize>, Malformed> {
     let Some(head) = parse_head(buf, true, &HeadLimits::DEFAULT)? else { return Ok(None) };
     if head.status != SWITCHING_PROTOCOLS {
         return Err(Malformed::NotUpgraded(head.status));
     }
     let text = String::from_utf8_lossy(&buf[..head.head_bytes]);
-    let accept = text.lines().find_map(|line| {
-        let name = line.get(..ACCEPT.len())?;
-        name.eq_ignore_ascii_case(ACCEPT).then(|| line[ACCEPT.len()..].trim())
-    });
-    if accept == Some(wanted) { Ok(Some(head.head_bytes)) } else { Err(Malformed::WrongAccept) }
+    if field(&text, ACCEPT) != Some(&upgrade.accept) {
+        return Err(Malformed::WrongAccept);
+    }
+    let asked = String::from_utf8_lossy(&upgrade.request);
+    if field(&text, EXTENSIONS).is_some() && field(&asked, EXTENSIONS).is_none() {
+        return Err(Malformed::UnaskedExtension);
+    }
+    let names = field(&asked, PROTOCOL).unwrap_or_default();
+    match field(&text, PROTOCOL) {
+        Some(chosen) if !names.split(',').any(|name| name.trim() == chosen) => {
+            Err(Malformed::UnaskedProtocol)
+        }
+        _ => Ok(Some(head.head_bytes)),
+    }
 }
 
 impl Session {
@@ -252,12 +278,12 @@ impl Session {
         &mut self,
         lane: u32,
         buf: &[u8],
-        accept: &str,
+        upgrade: &Upgrade,
         at: u64,
     ) -> Result<Fate, Malformed> {
         let mut from = 0;
         if !self.lanes[lane as usize].open {
-            match upgraded(buf, accept) {
+            match upgraded(buf, upgrade) {
                 Ok(Some(bytes)) => from = bytes,
                 Ok(None) => {
                     self.restash(lane, buf);
@@ -346,6 +372,32 @@ mod tests {
                 Ok(None),
             ]
         );
+    }
+
+    #[test]
+    fn a_length_that_no_frame_may_have_is_an_error_at_once() {
+        assert_eq!(received(&[&[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0]]), [Err(FrameError::Length)]);
+        assert_eq!(received(&[&[0x82, 127, 0x7f, 0, 0, 0, 0, 0, 0, 0]]), [Ok(None)]);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_no_upgrade() {
+        let upgrade = |fields: &str| Upgrade {
+            request: format!("GET / HTTP/1.1\r\n{fields}\r\n").into_bytes(),
+            accept: "yes".to_owned(),
+        };
+        let asked = "Sec-WebSocket-Protocol: chat, talk\r\n";
+        for (request, answer, wanted) in [
+            ("", "", Ok(())),
+            ("", "Sec-WebSocket-Extensions: permessage-deflate\r\n", Err(Malformed::UnaskedExtension)),
+            ("", "Sec-WebSocket-Protocol: chat\r\n", Err(Malformed::UnaskedProtocol)),
+            (asked, "sec-websocket-protocol: talk\r\n", Ok(())),
+            (asked, "Sec-WebSocket-Protocol: shout\r\n", Err(Malformed::UnaskedProtocol)),
+        ] {
+            let head = format!("HTTP/1.1 101 X\r\nSec-WebSocket-Accept: yes\r\n{answer}\r\n");
+            let found = upgraded(head.as_bytes(), &upgrade(request)).map(|bytes| assert!(bytes.is_some()));
+            assert_eq!(found, wanted, "{request} {answer}");
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub(crate) struct Measured {
     pub(crate) errors: Errors,
     pub(crate) by_status: BTreeMap<String, u64>,
     pub(crate) events: Option<Events>,
+    /// Of those that are unfinished, how many waited for a stream of their connection; not known of several processes.
+    pub(crate) without_stream: u64,
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
     pub(crate) resent: u64,
@@ -118,6 +120,7 @@ impl Measured {
             errors: Errors::default(),
             by_status: BTreeMap::new(),
             events: None,
+            without_stream: 0,
             unfinished: 0,
             unsent: 0,
             resent: 0,
@@ -154,7 +157,7 @@ impl Measured {
     pub(crate) fn name_steps(&mut self, scenario: &Scenario) {
         self.name(scenario.names());
         let missing = self.users.iter().flat_map(|users| &users.missing);
-        self.missing = missing.map(|((step, take), count)| (scenario.value(*step, *take), *count)).collect();
+        self.missing = missing.map(|(missing, count)| (scenario.value(*missing), *count)).collect();
     }
 
     /// Adds what is reported of users.
@@ -286,6 +289,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     }
     sum.errors += tally.errors;
     sum.add_statuses(tally.by_status.iter().map(|(status, count)| (status_name(*status), *count)));
+    sum.without_stream += tally.without_stream;
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;
     sum.resent += tally.resent;
@@ -303,12 +307,16 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.polled_ns += report.polled_ns;
-    sum.malformed = sum.malformed.take().or_else(|| finished.first_malformed.map(malformed_words));
+    sum.malformed = sum
+        .malformed
+        .take()
+        .or_else(|| finished.first_malformed.map(|malformed| malformed_words(malformed, tally.answers)));
 }
 
 /// What was wrong with an answer, and where that may come from.
-fn malformed_words(malformed: Malformed) -> String {
-    let hint = if malformed.is_foreign() { " (is this the right port?)" } else { "" };
+fn malformed_words(malformed: Malformed, answers: u64) -> String {
+    // Who has answered as it should is whom it should be.
+    let hint = if malformed.is_foreign() && answers == 0 { " (is this the right port?)" } else { "" };
     format!("{malformed}{hint}")
 }
 

@@ -203,9 +203,8 @@ fn mean_rate_per_s(config: &Config, intensity: &Intensity) -> f64 {
 fn rate_ratio(facts: &Facts, measured: &Measured) -> Option<f64> {
     // Only a closed loop has no rate of its own.
     facts.schedule.rate_per_s?;
-    let due = measured.requests + measured.errors.total() - measured.errors.status - measured.errors.connect
-        + measured.unfinished
-        + measured.unsent;
+    // An answer with a wrong status, or without a value, is an answer; what had no connection is still due.
+    let due = measured.requests + measured.errors.unanswered() + measured.unfinished + measured.unsent;
     Some(share(measured.answers, due).min(1.0))
 }
 

@@ -22,10 +22,12 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
 
 /// Most important first.
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 17] = [
     partial,
     connections,
     errors,
+    unanswered,
+    streams,
     values,
     parse,
     resent,
@@ -42,6 +44,9 @@ const CHECKS: [Check; 15] = [
 
 /// What the reader of a report must know, most important first.
 pub(crate) fn warnings(report: &LoadReport, measured: &Measured) -> Vec<Warning> {
+    if report.is_before_its_window() {
+        return partial(report, measured).into_iter().collect();
+    }
     CHECKS.iter().filter_map(|check| check(report, measured)).collect()
 }
 
@@ -52,6 +57,11 @@ fn warning(id: &str, text: String) -> Option<Warning> {
 fn partial(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let seconds = report.window_ns as f64 / 1e9;
     (report.partial).then_some(())?;
+    if report.is_before_its_window() {
+        let text =
+            "The run was stopped before its window began, by Ctrl-C or another signal: nothing was measured.";
+        return warning("partial", text.to_owned());
+    }
     warning(
         "partial",
         format!(
@@ -90,6 +100,38 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
     )
 }
 
+/// Nothing was answered at all, and nothing failed either.
+fn unanswered(report: &LoadReport, measured: &Measured) -> Option<Warning> {
+    let silent = measured.answers == 0 && report.errors.unanswered() == 0;
+    (silent && report.window_ns > 0 && report.unfinished > 0).then_some(())?;
+    let requests = counted(report.unfinished, "request");
+    let verb = if report.unfinished == 1 { "is" } else { "are" };
+    warning(
+        "no_answers",
+        format!(
+            "No answer came in {}: {requests} {verb} unfinished. Look at what the server waits for, or give a longer window.",
+            format_ns(report.window_ns as f64)
+        ),
+    )
+}
+
+/// The server has fewer streams to give than are asked for.
+fn streams(_: &LoadReport, measured: &Measured) -> Option<Warning> {
+    (measured.without_stream > 0).then_some(())?;
+    let requests = counted(measured.without_stream, "request");
+    warning(
+        "streams",
+        format!(
+            "At the end {requests} waited for a stream: the server allows fewer on a connection than --streams asks for (SETTINGS_MAX_CONCURRENT_STREAMS). Response times hold the wait; use fewer streams, or more connections (-c)."
+        ),
+    )
+}
+
+/// `1 request`, `2 requests`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A scenario took what was not there.
 fn values(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let missing = &report.users.as_ref()?.missing;
@@ -113,7 +155,9 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
 }
 
 fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    let share = report.resent as f64 / (report.requests + report.resent).max(1) as f64;
+    // What failed was sent, too; one that was sent again is among those that were answered, failed or are on their way.
+    let sent = report.requests + report.errors.unanswered() + report.unfinished + report.resent;
+    let share = report.resent as f64 / sent.max(1) as f64;
     (share > MANY_RESENT).then_some(())?;
     warning(
         "resent",
@@ -217,9 +261,14 @@ fn little(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     (report.rate_ratio.is_none() && measured.answers > 0).then_some(())?;
     // Of few answers on each connection, those that the window cuts off are too large a part.
     (report.unfinished as f64 <= MAX_LITTLE * report.requests as f64).then_some(())?;
+    // Of what failed it is known that it was in flight, and not for how long; below one in flight the window's ends are too much.
+    let told = report.requests + report.errors.timeout;
+    let untold = report.errors.unanswered() - report.errors.timeout;
+    (untold as f64 <= MAX_LITTLE * told as f64 && report.in_flight >= 1.0).then_some(())?;
     let expected = report.rate_per_s * report.response_ns.mean / 1e9;
     let off = (expected / report.in_flight - 1.0).abs();
-    (report.in_flight > 0.0 && off > MAX_LITTLE).then_some(())?;
+    let differ = format!("{expected:.1}") != format!("{:.1}", report.in_flight);
+    (differ && off > MAX_LITTLE).then_some(())?;
     warning(
         "little",
         format!(
@@ -277,14 +326,14 @@ fn drift(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     )
 }
 
-fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    report.response_ns.p99.is_none().then_some(())?;
+fn few_requests(report: &LoadReport, measured: &Measured) -> Option<Warning> {
+    // That there are none is told already.
+    (report.response_ns.p99.is_none() && unanswered(report, measured).is_none()).then_some(())?;
+    let answers = report.requests.min(report.response_ns.count);
+    let (requests, verb) = (counted(answers, "request"), if answers == 1 { "is" } else { "are" });
     warning(
         "few_requests",
-        format!(
-            "{} requests are too few for a p99, which needs 10 000: use a longer window.",
-            report.response_ns.count
-        ),
+        format!("{requests} {verb} too few for a p99, which needs 10 000: use a longer window."),
     )
 }
 
@@ -310,13 +359,24 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 21] = [
+    const CASES: [Case; 23] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
             measured.connect_error = Some("refused".to_owned());
         }),
         ("errors", "read 1, write 0", "look at the server's log", |report, _| report.errors.read = 1),
+        (
+            "no_answers",
+            "No answer came in 10.0 s: 3 requests are",
+            "Look at what the server waits",
+            |report, measured| {
+                (measured.answers, report.unfinished) = (0, 3);
+            },
+        ),
+        ("streams", "At the end 1 request waited for a stream", "use fewer streams", |_, measured| {
+            measured.without_stream = 1;
+        }),
         ("values", "'login' had no token (JSON /token)", "Look at what the server answers", |report, _| {
             let missing = BTreeMap::from([("'login' had no token (JSON /token)".to_owned(), 3)]);
             report.users = Some(model::record::UserFigures { missing, ..Default::default() });
@@ -381,6 +441,42 @@ mod tests {
     fn a_generator_that_is_busy_and_sends_on_time_is_not_warned_of() {
         let warnings = found(|report, _| (report.rate_ratio, report.busiest_thread) = (Some(1.0), 0.94));
         assert_eq!(warnings, []);
+    }
+
+    #[test]
+    fn little_is_not_told_where_it_does_not_apply() {
+        let off = |change: fn(&mut LoadReport)| {
+            let mut report = testkit::load_report(RATE_PER_S);
+            let mut measured = Measured::empty(Span { start_ns: 0, end_ns: report.window_ns });
+            (report.rate_ratio, measured.answers) = (None, report.requests);
+            report.in_flight = 2.0 * report.rate_per_s * report.response_ns.mean / 1e9;
+            change(&mut report);
+            little(&report, &measured).is_some()
+        };
+        assert!(off(|_| {}));
+        // Of what failed the time is not known; of less than one in flight the ends of the window are too large a part.
+        assert!(!off(|report| report.errors.read = report.requests / 2));
+        assert!(!off(|report| report.in_flight = 0.5));
+    }
+
+    #[test]
+    fn what_failed_was_sent_too() {
+        let found = found(|report, _| {
+            (report.requests, report.errors.read, report.resent) = (0, 996, 4);
+        });
+        let resent = found.iter().find(|warning| warning.id == "resent").map(|warning| warning.text.as_str());
+        assert!(resent.is_some_and(|text| text.contains("(0.40 % of those sent)")), "{resent:?}");
+    }
+
+    #[test]
+    fn of_a_run_that_was_stopped_before_its_window_nothing_else_is_said() {
+        let found = found(|report, measured| {
+            (report.partial, report.window_ns, report.requests) = (true, 0, 0);
+            (measured.answers, measured.steady, measured.cpus) = (0, false, Some(2.0));
+            measured.cpu_ns = vec![7];
+        });
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.contains("before its window began"), "{found:?}");
     }
 
     #[test]

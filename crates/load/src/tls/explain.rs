@@ -48,9 +48,7 @@ fn certificate(error: &CertificateError) -> String {
 fn alerted(alert: AlertDescription) -> String {
     use AlertDescription as A;
     match alert {
-        A::CertificateRequired | A::NoCertificate => {
-            "the server asks for a certificate of ours: give one with --cert FILE --key FILE".to_owned()
-        }
+        A::CertificateRequired | A::NoCertificate => certificate_required(),
         A::BadCertificate
         | A::UnsupportedCertificate
         | A::CertificateRevoked
@@ -69,6 +67,12 @@ fn alerted(alert: AlertDescription) -> String {
         }
         other => format!("the server broke the handshake off ({other:?})"),
     }
+}
+
+/// The server wants a certificate and was given none.
+pub(crate) fn certificate_required() -> String {
+    "the server asks for a certificate of ours (certificate required): give one with --cert FILE --key FILE"
+        .to_owned()
 }
 
 fn incompatible(why: &PeerIncompatible) -> String {

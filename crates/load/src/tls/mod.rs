@@ -5,14 +5,16 @@ mod explain;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustls::client::{ClientConfig, WantsClientCert};
+use rustls::client::{ClientConfig, ResolvesClientCert, WantsClientCert};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ConfigBuilder, RootCertStore};
+use rustls::sign::CertifiedKey;
+use rustls::{ConfigBuilder, RootCertStore, SignatureScheme};
 
-pub(crate) use explain::explain;
+pub(crate) use explain::{certificate_required, explain};
 
 use crate::driver::quic;
 use crate::{LoadError, Target};
@@ -56,6 +58,29 @@ pub(crate) struct Client {
     pub(crate) protocol: &'static str,
     /// Where it is spoken below HTTP/3.
     pub(crate) quic: Option<quic::Client>,
+    /// Whether the server has asked for a certificate of ours, where we have none.
+    pub(crate) asked: Arc<Asked>,
+}
+
+/// Whether a server has asked for a certificate of ours; it is given none.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(AtomicBool);
+
+impl Asked {
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl ResolvesClientCert for Asked {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
 }
 
 impl Tls {
@@ -70,7 +95,11 @@ impl Tls {
         })?;
         let mut config = self.identify(self.trust()?)?;
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        Ok(Client { config: Arc::new(config), name, protocol, quic: None })
+        let asked = Arc::new(Asked::default());
+        if self.identity.is_none() {
+            config.client_auth_cert_resolver = Arc::<Asked>::clone(&asked);
+        }
+        Ok(Client { config: Arc::new(config), name, protocol, quic: None, asked })
     }
 
     /// The same for HTTP/3 with so many streams on each connection.

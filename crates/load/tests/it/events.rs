@@ -130,10 +130,15 @@ fn what_is_no_stream_or_too_short_is_named() {
     let html = Manner { head: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", events: 3, ..PLAIN };
     let missing = Manner { head: "HTTP/1.1 404 Not Found\r\n", events: 3, ..PLAIN };
     let short = Manner { events: 3, ..PLAIN };
+    let zipped = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n";
+    let zipped = Manner { head: zipped, ..short };
+    let empty = Manner { head: "HTTP/1.1 206 Partial Content\r\n", ..short };
     for (manner, most, why, kind) in [
         (html, None, "the answer is no stream of events", "parse"),
         (short, Some(4), "a stream ends before it has had the events", "parse"),
         (Manner { chunked: false, ..short }, Some(4), "a stream ends before it has had the events", "parse"),
+        (zipped, None, "compressed streams cannot be read", "parse"),
+        (empty, Some(4), "a stream ends before it has had the events", "parse"),
         (missing, Some(4), "", "status"),
     ] {
         let (report, _) = report(manner, |config| {

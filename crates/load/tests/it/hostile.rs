@@ -27,7 +27,7 @@ fn faults_of_heads() -> Vec<Fault> {
     vec![
         ("nothing", String::new(), false, (0, 0, 4, true)),
         ("four answers", format!("{OK}Content-Length: 1\r\n\r\nx").repeat(4), false, (4, 0, 0, true)),
-        ("five answers", format!("{OK}Content-Length: 1\r\n\r\nx").repeat(5), false, (4, 1, 0, false)),
+        ("five answers", format!("{OK}Content-Length: 1\r\n\r\nx").repeat(5), false, (4, 0, 0, false)),
         ("garbage", "\0\u{1}\u{2}\r\n\r\n".to_owned(), false, (0, 1, 3, false)),
         ("another protocol", "SSH-2.0-OpenSSH_9.2\r\n".to_owned(), false, (0, 1, 3, false)),
         ("an endless head", format!("{OK}X: {long}"), false, (0, 1, 3, false)),

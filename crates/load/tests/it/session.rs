@@ -2,7 +2,7 @@
 
 use load::Latencies;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::session::{Fate, Finished, Http1, Protocol, Session, Span, Spec};
+use load::session::{End, Fate, Finished, Http1, Http2, Protocol, Session, Span, Spec};
 use model::record::Pieces;
 use testkit::{ANSWER, Behaviour};
 
@@ -362,12 +362,126 @@ fn what_is_not_an_answer_costs_its_request() {
 }
 
 #[test]
-fn more_answers_than_requests_are_an_error() {
-    let mut session = sending(spec(1, constant(1.0)));
+fn an_answer_with_more_than_was_asked_for_counts_once_and_is_told() {
     let twice = [ANSWER, ANSWER].concat();
-    assert_eq!(session.received(0, &twice, twice.len(), ORIGIN + 1), Fate::Replace);
-    let tally = session.finish(ORIGIN + SECOND).tally;
-    assert_eq!((tally.requests, tally.errors.parse), (1, 1));
+    let long = [ANSWER, b"more"].concat();
+    for (bytes, head, why) in [
+        (&twice[..], false, "more often than it is asked"),
+        (&long, false, "more bytes than Content-Length says"),
+        (b"HTTP/1.1 204 No Content\r\n\r\nhello", false, "a 204 with a body"),
+        (b"HTTP/1.1 304 Not Modified\r\n\r\nhello", false, "a 304 with a body"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", true, "an answer to HEAD with a body"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", false, "after the last chunk"),
+    ] {
+        let mut session = sending(Spec { head, ..spec(1, constant(1.0)) });
+        assert_eq!(session.received(0, bytes, bytes.len(), ORIGIN + 1), Fate::Replace, "{why}");
+        let finished = session.finish(ORIGIN + SECOND);
+        assert_eq!((finished.tally.requests, finished.tally.errors.parse), (1, 0), "{why}");
+        let malformed = finished.first_malformed.unwrap();
+        assert!(malformed.to_string().contains(why) && !malformed.is_foreign(), "{malformed}");
+    }
+}
+
+#[test]
+fn half_a_line_end_in_a_head_is_named() {
+    for (bytes, why) in [
+        ("HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n", "line feed alone"),
+        ("HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n", "no line feed after it"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\n\r\n", "line feed alone"),
+    ] {
+        let mut session = sending(spec(1, Pace::Closed));
+        let _ = session.received(0, bytes.as_bytes(), bytes.len(), ORIGIN + 1);
+        let malformed = session.finish(ORIGIN + SECOND).first_malformed.unwrap();
+        assert!(malformed.to_string().contains(why), "{bytes:?}: {malformed}");
+    }
+}
+
+#[test]
+fn an_answer_that_ends_with_a_connection_cut_short_counts_and_is_told() {
+    let endless = b"HTTP/1.1 200 OK\r\n\r\nhello";
+    let length = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello";
+    for (bytes, counts) in [(&endless[..], (1, 0)), (length, (0, 1))] {
+        let mut session = sending(spec(1, constant(1.0)));
+        assert_eq!(session.received(0, bytes, bytes.len(), ORIGIN + 1), Fate::Keep);
+        assert_eq!(Http1.ended(&mut session, 0, End::Cut, ORIGIN + 2), Fate::Replace);
+        let finished = session.finish(ORIGIN + SECOND);
+        assert_eq!((finished.tally.requests, finished.tally.errors.read), counts);
+        assert_eq!(finished.first_malformed.is_some(), counts.0 == 1);
+    }
+}
+
+/// A server that allows no stream at all.
+const NO_STREAMS: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0";
+
+#[test]
+fn a_request_that_waits_for_a_stream_is_under_way_and_grows_too_old() {
+    for (pace, timeout_ns) in [(Pace::Closed, None), (constant(1000.0), None), (Pace::Closed, Some(MILLI))] {
+        let mut session = Session::new(Spec { timeout_ns, ..spec(2, pace) });
+        let request = session_request();
+        let mut protocol = Http2::new(2, 2, Some(&request), false, false);
+        assert_eq!(protocol.opened(&mut session, 0, ORIGIN), Fate::Keep);
+        assert_eq!(protocol.received(&mut session, 0, NO_STREAMS, NO_STREAMS.len(), ORIGIN), Fate::Keep);
+        session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+        session.pace(ORIGIN + MILLI);
+        while let Some(lane) = session.next_write() {
+            let _ = protocol.ask(&mut session, lane, ORIGIN + MILLI);
+        }
+        session.expire(ORIGIN + 3 * MILLI, |_| ());
+        let finished = session.finish(ORIGIN + SECOND);
+        let tally = &finished.tally;
+        match timeout_ns {
+            None => {
+                assert_eq!((tally.unfinished, tally.without_stream), (2, 2), "{tally:?}");
+                assert!(finished.in_flight_ns >= u128::from(2 * (SECOND - 2 * MILLI)));
+                // Of a closed loop without an answer nobody knows what is long.
+                assert!(tally.split.is_none() || response(&finished).max() > SECOND - 3 * MILLI);
+            }
+            Some(_) => assert_eq!((tally.errors.timeout, tally.unfinished), (2, 0), "{tally:?}"),
+        }
+    }
+}
+
+#[test]
+fn text_of_http_1_where_a_frame_should_be_is_named() {
+    let mut session = Session::new(spec(2, Pace::Closed));
+    let request = session_request();
+    let mut protocol = Http2::new(2, 2, Some(&request), false, false);
+    assert_eq!(protocol.opened(&mut session, 0, ORIGIN), Fate::Keep);
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    let bytes = [b"\0\0\0\x04\0\0\0\0\0", &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]].concat();
+    assert_eq!(protocol.received(&mut session, 0, &bytes, bytes.len(), ORIGIN), Fate::Replace);
+    let malformed = session.finish(ORIGIN + SECOND).first_malformed.unwrap();
+    assert!(malformed.to_string().contains("answers in HTTP/1.x"), "{malformed}");
+}
+
+fn session_request() -> Vec<u8> {
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()
+}
+
+#[test]
+fn a_body_that_waits_for_leave_is_in_flight_from_its_head_on() {
+    let request = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody".to_vec();
+    let (hold, bytes) = (request.len() - 4, request.len());
+    let mut session = sending_part(Spec { request, hold: Some(hold), ..spec(1, Pace::Closed) }, hold);
+    let go = b"HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(session.received(0, go, go.len(), ORIGIN + SECOND / 2), Fate::Keep);
+    assert_eq!(session.next_write(), Some(0));
+    session.wrote(0, bytes - hold, ORIGIN + SECOND / 2);
+    assert_eq!(session.received(0, ANSWER, ANSWER.len(), ORIGIN + SECOND), Fate::Keep);
+    let finished = session.finish(ORIGIN + SECOND);
+    assert_near(finished.in_flight_ns as u64, SECOND, "requests in flight");
+    assert_eq!(finished.tally.requests, 1);
+}
+
+/// A session whose window has begun, and which has written the first `bytes` of its request.
+fn sending_part(spec: Spec, bytes: usize) -> Session {
+    let mut session = Session::new(spec);
+    session.opened(0);
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    session.pace(ORIGIN);
+    assert_eq!(session.next_write(), Some(0));
+    session.wrote(0, bytes, ORIGIN);
+    session
 }
 
 #[test]

@@ -117,10 +117,10 @@ fn a_server_that_asks_for_a_certificate_gets_ours_or_the_run_ends_at_once() {
 }
 
 #[test]
-fn an_end_without_a_word_is_not_the_end_of_a_body() {
+fn an_end_without_a_word_that_is_the_end_of_a_body_is_told() {
     let authority = Authority::new("rude");
     let until_close = "HTTP/1.1 200 OK\r\n\r\nuntil the end";
-    for (rude, answered) in [(false, 101), (true, 0)] {
+    for rude in [false, true] {
         let server = authority.server(&authority.certify("localhost", FAR), &TLS13, false);
         let (address, _) = serving::tls(server, Manner { rude, ..Manner::closing(until_close) });
         let report = drive(address, "localhost", |config| {
@@ -128,7 +128,9 @@ fn an_end_without_a_word_is_not_the_end_of_a_body() {
             config.requests = Some(101);
         });
         let report = report.unwrap().report;
-        assert_eq!((report.requests, report.errors.read), (answered, 101 - answered), "rude: {rude}");
+        assert_eq!((report.requests, report.errors.total()), (101, 0), "rude: {rude}");
+        let told = report.warnings.iter().any(|warning| warning.text.contains("close_notify"));
+        assert_eq!(told, rude, "{:?}", report.warnings);
     }
 }
 

@@ -40,6 +40,9 @@ impl Data {
     /// [`ReadError`] with the line.
     pub fn csv(file: &str, text: &str) -> Result<Self, ReadError> {
         let wrong = |line: u64, why: String| ReadError { file: file.to_owned(), line: line as usize, why };
+        if let Some(line) = unclosed(text) {
+            return Err(wrong(line, "a quote opens there and is not closed".to_owned()));
+        }
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
@@ -51,6 +54,10 @@ impl Data {
                 1,
                 format!("'{name}' is no name of a column: write letters, digits, '-', '_' and '.'"),
             ));
+        }
+        let twice = |(nth, name): &(usize, &String)| columns[..*nth].contains(name);
+        if let Some((_, name)) = columns.iter().enumerate().find(twice) {
+            return Err(wrong(1, format!("two columns are called '{name}': give each its own name")));
         }
         let mut rows = Vec::new();
         for record in reader.records() {
@@ -72,6 +79,22 @@ impl Data {
         }
         Ok(Self { columns, rows, taken: Vec::new(), beside: Vec::new() })
     }
+}
+
+/// The line of a quote that is not closed. Source: RFC 4180, section 2.
+fn unclosed(text: &str) -> Option<u64> {
+    let (mut line, mut opened, mut begins) = (1, None, true);
+    for byte in text.bytes() {
+        line += u64::from(byte == b'\n');
+        match (byte, opened) {
+            (b'"', Some(_)) => opened = None,
+            // Of a quote that is doubled the second opens again.
+            (b'"', None) if begins => opened = Some(line),
+            _ => {}
+        }
+        begins = opened.is_none() && matches!(byte, b',' | b'\n' | b'"');
+    }
+    opened
 }
 
 /// A part of a text.
@@ -305,11 +328,41 @@ fn one_line(name: &str, pieces: &[Piece], data: Option<&Data>) -> Result<(), Str
     Ok(())
 }
 
-/// `value` as it may stand in a target: what must not is percent-encoded, `/`, `?`, `&`, `=` and `%` stay.
+/// `value` as a whole target: what must not stand there is percent-encoded, `/`, `?`, `&`, `=` and `%` stay.
 #[must_use]
 pub fn in_target(value: &[u8]) -> Cow<'_, [u8]> {
-    let stays = |byte: &u8| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(byte);
-    if value.iter().all(stays) {
+    encoded(value, |byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(byte))
+}
+
+/// `value` as a part of a target: all but letters, digits, `-`, `.`, `_` and `~` is percent-encoded, so that it stays one part.
+///
+/// Source: RFC 3986, section 2.3.
+#[must_use]
+pub fn in_part(value: &[u8]) -> Cow<'_, [u8]> {
+    encoded(value, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte))
+}
+
+/// The path and query that `value` is, for a server of this host and port: itself, or that of a URL of the same host.
+#[must_use]
+pub fn whole_path<'a>(value: &'a [u8], authority: &str) -> Option<&'a [u8]> {
+    let end = value.iter().position(|byte| *byte == b'#').unwrap_or(value.len());
+    let value = &value[..end];
+    if value.starts_with(b"/") && !value.starts_with(b"//") {
+        return Some(value);
+    }
+    let schemes: [(&[u8], &str); 3] = [(b"http://", ":80"), (b"https://", ":443"), (b"//", "")];
+    let (rest, port) =
+        schemes.into_iter().find_map(|(scheme, port)| Some((value.strip_prefix(scheme)?, port)))?;
+    let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let plain = |host: &str| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
+    let same = std::str::from_utf8(host).is_ok_and(|host| plain(host) == plain(authority));
+    let path = if path.is_empty() { b"/" } else { path };
+    (same && path.starts_with(b"/")).then_some(path)
+}
+
+fn encoded(value: &[u8], stays: impl Fn(&u8) -> bool) -> Cow<'_, [u8]> {
+    if value.iter().all(&stays) {
         return Cow::Borrowed(value);
     }
     let mut encoded = Vec::new();

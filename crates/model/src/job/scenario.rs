@@ -96,25 +96,67 @@ impl Think {
     }
 }
 
+/// Why a value cannot be taken from an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// It is not there.
+    Absent,
+    /// It has more than [`MAX_VALUE_BYTES`].
+    TooLong,
+    /// It has a line break or a NUL, which could end a field.
+    LineBreak,
+    /// It is to be the whole path, and is none, or a URL of another host.
+    OtherHost,
+}
+
+impl std::fmt::Display for Lack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "is not there",
+            Self::TooLong => "is longer than 16 KiB, the most that is kept",
+            Self::LineBreak => "has a line break or a NUL, which no request may have",
+            Self::OtherHost => "is neither a path nor a URL of the host that is asked",
+        })
+    }
+}
+
 impl From {
     /// The value in an answer with these `fields` and `body`; nothing where it is not there, or cannot stand in a request.
     #[must_use]
     pub fn find<'a>(
         &self,
-        mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         body: &[u8],
     ) -> Option<Vec<u8>> {
-        let value = match self {
-            Self::Json(pointer) => json(pointer, body)?,
+        self.look(fields, body).ok()
+    }
+
+    /// The same, with why there is none.
+    ///
+    /// # Errors
+    /// [`Lack`]
+    pub fn look<'a>(
+        &self,
+        mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        body: &[u8],
+    ) -> Result<Vec<u8>, Lack> {
+        let found = match self {
+            Self::Json(pointer) => json(pointer, body),
             Self::Header(wanted) => {
                 let is = |name: &[u8]| name.eq_ignore_ascii_case(wanted.as_bytes());
-                fields.find(|(name, _)| is(name))?.1.to_vec()
+                fields.find(|(name, _)| is(name)).map(|(_, value)| value.to_vec())
             }
-            Self::Between(after, before) => between(after.as_bytes(), before.as_bytes(), body)?.to_vec(),
+            Self::Between(after, before) => {
+                between(after.as_bytes(), before.as_bytes(), body).map(<[u8]>::to_vec)
+            }
         };
         // What it fills may be a field, which a line break would end.
-        let fits = value.len() <= MAX_VALUE_BYTES && !value.iter().any(|byte| b"\r\n\0".contains(byte));
-        fits.then_some(value)
+        match found {
+            None => Err(Lack::Absent),
+            Some(value) if value.len() > MAX_VALUE_BYTES => Err(Lack::TooLong),
+            Some(value) if value.iter().any(|byte| b"\r\n\0".contains(byte)) => Err(Lack::LineBreak),
+            Some(value) => Ok(value),
+        }
     }
 }
 
@@ -269,14 +311,22 @@ impl Scenario {
     }
 }
 
+/// Whether `target` is one word in braces.
+fn is_one_word(target: &str) -> bool {
+    target.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(is_word)
+}
+
 impl Written {
     fn request(&self, pattern: &Request) -> Result<Request, String> {
         let (method, target) = match self.request.split_once(' ') {
             Some((method, target)) => (method, target.trim()),
             None => ("GET", self.request.as_str()),
         };
-        if !target.starts_with('/') {
-            return Err(format!("'{}' is not METHOD /path: write such as 'GET /items'", self.request));
+        if !target.starts_with('/') && !is_one_word(target) {
+            return Err(format!(
+                "'{}' is not METHOD /path: write such as 'GET /items', or 'GET {{name}}' where the value of a name is the whole path",
+                self.request
+            ));
         }
         let added = |name: &String| pattern.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let own = self.headers.iter().filter(|(name, _)| !added(name));

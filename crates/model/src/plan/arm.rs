@@ -135,6 +135,9 @@ pub struct Revision {
     pub git_dir: String,
     /// Folder that its files are checked out into, never inside the repository.
     pub checkout: String,
+    /// The tree of programs that lie in the work tree and are no part of `tree`: what the build makes none of is put there after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_back: Option<String>,
 }
 
 /// Digits of a commit that people read.

@@ -1,5 +1,6 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -48,28 +49,110 @@ pub enum RecordError {
     },
 }
 
-/// Writes `bytes` so that `path` is whole or absent, also when the machine stops in between.
+/// Writes `bytes` so that `path` is whole or absent, also when the machine stops in between. A symbolic link stays one: what it
+/// names is replaced. What is no regular file, such as a device or a pipe, is written into.
 ///
 /// # Errors
 /// [`RecordError::Write`]; the temporary file is removed then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let written = Place::of(path).and_then(|place| place.write(bytes));
+    written.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+/// Whether [`write_atomically`] could write `path` now: tried with its temporary file, which is removed. A pipe is not tried, for
+/// its reader would take that for the end.
+///
+/// # Errors
+/// [`RecordError::Write`] with the reason.
+pub fn can_write(path: &Path) -> Result<(), RecordError> {
+    let tried = Place::of(path).and_then(|place| place.check());
+    tried.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+/// How a path is written.
+#[derive(Debug)]
+enum Place {
+    /// Replaced by a file that is whole.
+    Replaced(PathBuf),
+    /// Opened and written into: what is no regular file, or a link to what is not there.
+    Into(PathBuf),
+    /// A pipe.
+    Pipe(PathBuf),
+    /// Standard output, of which another may hold the place at which it goes on.
+    Output,
+    /// Standard error.
+    Talk,
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        match path.to_str() {
+            Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => return Ok(Self::Output),
+            Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => return Ok(Self::Talk),
+            _ => {}
+        }
+        let kind = match fs::metadata(path) {
+            Ok(there) => there.file_type(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) if path.is_symlink() => return Ok(Self::Into(path.to_owned())),
+            Err(_) => return Ok(Self::Replaced(path.to_owned())),
+        };
+        if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if kind.is_fifo() {
+            return Ok(Self::Pipe(path.to_owned()));
+        }
+        match kind.is_file() {
+            true if path.is_symlink() => fs::canonicalize(path).map(Self::Replaced),
+            true => Ok(Self::Replaced(path.to_owned())),
+            false => Ok(Self::Into(path.to_owned())),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Replaced(path) => replace(path, bytes),
+            Self::Into(path) | Self::Pipe(path) => into(path)?.write_all(bytes),
+            Self::Output => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+            Self::Talk => io::stderr().write_all(bytes),
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self {
+            Self::Replaced(path) => {
+                let temporary = temporary(path);
+                File::create(&temporary).and_then(|_| fs::remove_file(&temporary))
+            }
+            Self::Into(path) => into(path).map(drop),
+            Self::Pipe(_) | Self::Output | Self::Talk => Ok(()),
+        }
+    }
+}
+
+/// Opens what is there to be written into; a link to what is not there makes it.
+fn into(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(path.is_symlink() && !path.exists()).truncate(false).open(path)
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary(path);
     let written = write_and_rename(path, &temporary, bytes);
     if written.is_err() {
         // Best effort: the error that matters is the first one.
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+    written
 }
 
-/// Whether [`write_atomically`] could write `path` now: tried with its temporary file, which is removed.
-///
-/// # Errors
-/// [`RecordError::Write`] with the reason.
-pub fn can_write(path: &Path) -> Result<(), RecordError> {
-    let temporary = temporary(path);
-    let tried = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
-    tried.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+/// What lies in a folder and is no beginning of a run.
+fn other_than_a_run(folder: &Path) -> Option<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names.into_iter().find(|name| !BEGINNING.contains(&name.as_str()))
 }
 
 /// What a file is called until it is whole.
@@ -129,6 +212,9 @@ pub struct Remains {
     pub rounds: Vec<RoundRecord>,
 }
 
+/// What there can be of a run before its manifest.
+const BEGINNING: [&str; 5] = [ROUNDS, DIAGNOSTICS, "logs", "host.json", ANSWERS];
+
 /// A run's directory.
 #[derive(Debug, Clone)]
 pub struct RunDir(PathBuf);
@@ -137,11 +223,15 @@ impl RunDir {
     /// Makes the directory of a new run.
     ///
     /// # Errors
-    /// [`RecordError::Write`], also where the directory exists and holds a run.
+    /// [`RecordError::Write`], also where the directory exists and holds a run, or what is of none.
     pub fn create(path: &Path) -> Result<Self, RecordError> {
         let wrong = |source| RecordError::Write { path: path.to_owned(), source };
         if path.join("manifest.json").exists() {
             return Err(wrong(io::Error::new(io::ErrorKind::AlreadyExists, "it holds a run already")));
+        }
+        if let Some(other) = other_than_a_run(path) {
+            let reason = format!("it holds {other} and no run: name a folder that is empty or not there");
+            return Err(wrong(io::Error::new(io::ErrorKind::AlreadyExists, reason)));
         }
         for folder in [ROUNDS, DIAGNOSTICS, "logs"] {
             fs::create_dir_all(path.join(folder)).map_err(wrong)?;

@@ -61,6 +61,12 @@ impl Errors {
         self.kinds().iter().map(|(_, count)| count).sum()
     }
 
+    /// Requests that were sent and have no answer that can be read.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        self.read + self.write + self.timeout + self.parse
+    }
+
     /// Each kind by its name in the JSON, with its count.
     #[must_use]
     pub fn kinds(&self) -> [(&'static str, u64); 7] {
@@ -85,6 +91,21 @@ impl AddAssign for Errors {
         self.status += more.status;
         self.parse += more.parse;
         self.value += more.value;
+    }
+}
+
+impl LoadReport {
+    /// Requests that were due in the window; nothing in a closed loop.
+    #[must_use]
+    pub fn due(&self) -> Option<u64> {
+        let due = self.requests + self.errors.unanswered() + self.unfinished + self.unsent;
+        self.schedule.rate_per_s.map(|_| due)
+    }
+
+    /// Whether it was stopped before its window began: no figure of it rests on anything.
+    #[must_use]
+    pub fn is_before_its_window(&self) -> bool {
+        self.partial && self.window_ns == 0
     }
 }
 

@@ -34,6 +34,8 @@ pub enum FailureKind {
     Exited,
     /// It did not answer in time.
     NotReady,
+    /// It answered many requests, and then none.
+    Stopped,
     /// It answered, but not as expected.
     WrongAnswer,
     /// It ended in the window.

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
-use model::job::fill::{Piece, Place, check, in_target, pieces};
+use model::job::fill::{Piece, Place, check, in_part, in_target, pieces, whole_path};
 use model::job::read::{Given, Read, ReadError, read};
 use model::job::{Data, Request, Requests};
 use model::plan::SplitMix64;
@@ -228,6 +228,9 @@ fn a_table_that_cannot_be_used_is_refused_with_its_line() {
         ("a,b\n1,2\n3\n", 3, "it has 1 cells, and the header has 2"),
         ("a,b\n1,\"2\n2\"\n3,4,5\n", 4, "it has 3 cells"),
         ("a b\n1\n", 1, "'a b' is no name"),
+        ("a,b,a\n1,2,3\n", 1, "two columns are called 'a'"),
+        ("a,b\n1,\"2\n3,4\n", 2, "a quote opens there and is not closed"),
+        ("a\n\"x\"\"y\n", 2, "a quote opens there and is not closed"),
     ] {
         let error = Data::csv("d", text).expect_err(text);
         assert!(error.line == line && error.to_string().contains(words), "{text}: {error}");
@@ -237,6 +240,8 @@ fn a_table_that_cannot_be_used_is_refused_with_its_line() {
     let error = check(&Request { fields, ..Request::get() }, Some(&broken)).unwrap_err();
     assert!(error.contains("column a, which has a line break in row 1"), "{error}");
     assert_eq!(in_target("a é/?b=%20".as_bytes()).as_ref(), b"a%20%C3%A9/?b=%20");
+    assert_eq!(in_part("a é/?&b=%+#-._~".as_bytes()).as_ref(), b"a%20%C3%A9%2F%3F%26b%3D%25%2B%23-._~");
+    assert!(Data::csv("d", "a,b\n\"x \"\"y\"\"\",5\" disk\n").is_ok());
 }
 
 #[test]
@@ -334,4 +339,21 @@ fn fuzz_files_are_read_or_refused() {
     }
     println!("files of requests, {} s: {inputs} inputs, {taken} taken", time.as_secs());
     assert!(taken > inputs / 20 && taken < inputs * 19 / 20, "{taken} of {inputs} taken");
+}
+
+#[test]
+fn a_value_that_is_a_whole_path_is_one_of_the_server_that_is_asked() {
+    for (value, path) in [
+        ("/a?b=c#d", Some("/a?b=c")),
+        ("http://h:80/a", Some("/a")),
+        ("https://H", Some("/")),
+        ("//h/a", Some("/a")),
+        ("//other/a", None),
+        ("http://other/a", None),
+        ("http://h:81/a", None),
+        ("a/b", None),
+        ("", None),
+    ] {
+        assert_eq!(whole_path(value.as_bytes(), "h"), path.map(str::as_bytes), "{value}");
+    }
 }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use model::units::CpuSet;
 
-use crate::sys::bpf::{BUSY_NS, Moment, Members, SWITCHES, Table};
+use crate::sys::bpf::{BUSY_NS, Members, Moment, SWITCHES, Table};
 
 /// Where a CPU goes from one thread to another.
 const SWITCH: &CStr = c"sched_switch";

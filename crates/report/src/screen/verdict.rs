@@ -1,8 +1,8 @@
 //! The verdict on each arm in one line, and one line for rate and latency.
 
-use analyse::{ArmFindings, Comparison, Findings, Metric};
+use analyse::{ArmFindings, Comparison, Findings, Metric, UndecidedBy};
 
-use super::layout::{SCREEN_COLUMNS, blocks, from_to, rate, short, within, wrapped};
+use super::layout::{SCREEN_COLUMNS, and, blocks, from_to, part_of, rate, short, within, wrapped};
 use crate::compare::says_something_else;
 use crate::direction::{Direction, Times, words_of_sides};
 use crate::style::Style;
@@ -23,7 +23,8 @@ pub(crate) fn deciding<'a>(findings: &'a Findings, arm: &str) -> Option<&'a Comp
     let farther = |first, next| if far(next) > FARTHER * far(first) { next } else { first };
     let differs = rows().filter(|row| Direction::from_comparison(row).differs()).reduce(farther);
     let same = rows().find(|row| Direction::from_comparison(row) == Direction::Same);
-    let open = rows().find(|row| Direction::from_comparison(row) == Direction::Open);
+    let is_open = |row: &&Comparison| Direction::from_comparison(row) == Direction::Open;
+    let open = rows().filter(is_open).reduce(|one, next| if next.needs() < one.needs() { next } else { one });
     differs.or(same).or(open).or_else(|| rows().next())
 }
 
@@ -79,7 +80,7 @@ impl Verdict {
         let direction = Direction::from_comparison(row);
         match (direction, Times::from_comparison(row)) {
             (Direction::Void, _) => Self::sentence(direction, vec![format!(": {}", void(row))]),
-            (Direction::Open, _) => Self::sentence(direction, open(findings, row)),
+            (Direction::Open, _) => Self::sentence(direction, open(row)),
             (Direction::Same, _) => {
                 let rest = Rest::columns(findings, row, "from", in_percent(row));
                 Self { direction, phrase: direction.word().to_owned(), rest }
@@ -188,9 +189,9 @@ fn failed(arm: &ArmFindings, error: &str) -> Vec<String> {
 }
 
 /// How far apart the arms can be, and what would decide; in many words and in fewer.
-fn open(findings: &Findings, row: &Comparison) -> Vec<String> {
+fn open(row: &Comparison) -> Vec<String> {
     let baseline = short(&row.baseline);
-    let needed = needed(findings, &row.arm);
+    let needed = needed(row);
     let (Some(low), Some(high)) = (row.ci_low, row.ci_high) else {
         return vec![format!(" against {baseline}: too few blocks to say anything{needed}")];
     };
@@ -207,11 +208,13 @@ fn open(findings: &Findings, row: &Comparison) -> Vec<String> {
     vec![format!(" against {baseline}: {range}{needed}"), format!(": {range}{needed}")]
 }
 
-/// How many blocks would decide everything that is open of an arm.
-fn needed(findings: &Findings, arm: &str) -> String {
-    let rows = findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
-    let open = rows.filter(|row| Direction::from_comparison(row) == Direction::Open);
-    match open.filter_map(|row| row.blocks_needed).max() {
+/// How many blocks would decide it, or that none would.
+fn needed(row: &Comparison) -> String {
+    match row.blocks_needed {
+        None if row.undecided_by == Some(UndecidedBy::Disturbance) => {
+            let who = row.disturbed_most_by().map_or("disturbances", |source| &source.what);
+            format!("; because of {who}: more blocks would not decide")
+        }
         None => String::new(),
         Some(number) if number > u64::from(model::plan::MOST_BLOCKS) => {
             "; more blocks would not decide".to_owned()
@@ -242,6 +245,44 @@ pub(crate) fn rate_and_latency(findings: &Findings) -> Vec<String> {
     parts.iter().zip(most).flat_map(|(words, most)| within(most, words)).collect()
 }
 
+/// CPUs that an arm keeps busy while nobody asks it anything, from which on it is said.
+const BACKGROUND: f64 = 0.005;
+
+/// What arms do while nobody asks them anything: how much of the CPU time of a request that is, and of what they differ by.
+pub(crate) fn background(findings: &Findings) -> Vec<String> {
+    let busy = |arm: &&ArmFindings| arm.background_cpu_share.is_some_and(|share| share >= BACKGROUND);
+    let sentences = findings.arms.iter().filter(busy).filter_map(|arm| of_background(findings, arm));
+    sentences.flat_map(|sentence| within(2, &sentence)).collect()
+}
+
+fn of_background(findings: &Findings, arm: &ArmFindings) -> Option<String> {
+    let share = arm.background_cpu_share?;
+    let all_ns = arm.cpu_ns_per_request?.total;
+    let own_ns = (all_ns * share / arm.busy_cores.filter(|cores| *cores > 0.0)?).min(all_ns);
+    let gap = others_cpu(findings, arm).map(|other_ns| own_ns / (all_ns - other_ns));
+    let most = gap.filter(|part| *part >= MOST).map_or("", |_| ", most of the gap");
+    let [own, all] = [part_of(own_ns, all_ns), part_of(all_ns, all_ns)];
+    Some(format!(
+        "{} uses {:.1} % of a CPU while nobody asks it anything: {own} of its {all} a request{most}",
+        short(&arm.name),
+        share * 100.0
+    ))
+}
+
+/// Share of a difference from which on it is most of it.
+const MOST: f64 = 0.5;
+
+/// CPU time of a request of the arm that `arm` is held against: the baseline, and of two arms the other one.
+fn others_cpu(findings: &Findings, arm: &ArmFindings) -> Option<f64> {
+    let other = match arm.name == findings.baseline {
+        true => {
+            findings.arms.iter().find(|other| other.name != arm.name).filter(|_| findings.arms.len() == 2)
+        }
+        false => findings.arms.iter().find(|other| other.name == findings.baseline),
+    };
+    Some(other?.cpu_ns_per_request?.total)
+}
+
 fn compared(findings: &Findings, metric: Metric) -> Vec<&Comparison> {
     findings.comparisons.iter().filter(|row| row.metric == metric).collect()
 }
@@ -261,7 +302,17 @@ fn rates(findings: &Findings) -> Option<String> {
         .filter(|_| !to.is_empty())
         .map(|from| format!(" {from} → {}/s", to.join(", ")))
         .unwrap_or_default();
-    let words: Vec<String> = open.iter().filter_map(|row| rate_words(findings, row)).collect();
+    let mut words: Vec<String> = open.iter().filter_map(|row| rate_words(findings, row)).collect();
+    let undecided: Vec<String> = open
+        .iter()
+        .filter(|row| Direction::from_comparison(row) == Direction::Open)
+        .map(|row| short(&row.arm))
+        .collect();
+    match undecided.len() {
+        0 => {}
+        all if all == open.len() => words.push("not decided".to_owned()),
+        _ => words.push(format!("{} not decided", and(&undecided))),
+    }
     let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
     if figures.is_empty() && words.is_empty() {
         return None;
@@ -320,7 +371,10 @@ fn latencies(findings: &Findings) -> Option<String> {
         parts.push(format!("{other}no difference shown ({})", alike.join(", ")));
     }
     if parts.is_empty() {
-        let (_, row) = void.first()?;
+        let Some((_, row)) = void.first() else {
+            let few = PERCENTILES.iter().any(|metric| !compared(findings, *metric).is_empty());
+            return few.then(|| format!("latency at {condition}: too few answers for a percentile"));
+        };
         let gate = row.void_by.first().map_or_else(String::new, |gate| format!(" (gate {gate} failed)"));
         parts.push(format!("no verdict{gate}"));
     }

@@ -1,6 +1,6 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap};
+use analyse::{Carries, Cause, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
@@ -163,6 +163,8 @@ impl<'a> Gap<'a> {
     /// What is left of the gap, and parts that have no row.
     fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
         let least = SMALL * self.whole_ns();
+        // What the title says is paid is no part of what rows are shares of.
+        let beside = if self.both_ways().is_some() { &[][..] } else { beside };
         let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
         if !beside.is_empty() {
             let mut words = names(beside);
@@ -268,13 +270,24 @@ impl<'a> Gap<'a> {
         Some(format!(": {}, {}", part(verb, with), part(other, against)))
     }
 
-    /// Own code and kernel, where one is saved and the other paid.
+    /// Own code and kernel, where one is saved and the other paid: as the tree has them, if the rows are of it.
     fn sides(&self) -> Option<((f64, String), (f64, String))> {
         let split = self.findings.splits.iter().find(|split| split.arm == self.arm).filter(|_| !self.idle)?;
-        let parts = [(split.user_ns, "its own code"), (split.system_ns, "the kernel")];
+        let [user, kernel] = if self.from_tree {
+            ["user", "kernel"].map(|side| self.below(side))
+        } else {
+            [split.user_ns, split.system_ns]
+        };
+        let parts = [(user, "its own code"), (kernel, "the kernel")];
         let with = parts.iter().find(|(ns, _)| ns * self.ns > 0.0)?;
         let against = parts.iter().find(|(ns, _)| ns * self.ns < 0.0)?;
         Some(((with.0.abs(), with.1.to_owned()), (against.0.abs(), against.1.to_owned())))
+    }
+
+    /// The change of all leaves of one side, in nanoseconds.
+    fn below(&self, side: &str) -> f64 {
+        let of_arm = self.findings.attribution.iter().filter(|row| row.arm == self.arm);
+        of_arm.filter(|row| row.path.first().is_some_and(|name| name == side)).map(|row| row.delta_ns).sum()
     }
 
     fn row(&self, part: &Part) -> String {
@@ -322,7 +335,7 @@ impl Part {
                     format!("{}{counts}", cause_words(id))
                 }
             },
-            grade: grade_word(cause.grade),
+            grade: grade_word(if may_be_none(cause) { Grade::ConsistentWith } else { cause.grade }),
         }
     }
 
@@ -345,7 +358,9 @@ impl Part {
             }
             (below, _) => format!(" in {}", below.join(", ")),
         };
-        let changed = node.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
+        let changed = node
+            .changed
+            .map_or_else(String::new, |change| format!("; {}", change_words(change, node.caller.as_ref())));
         let grade = node.cause.and_then(|id| {
             let mut causes = findings.causes.iter();
             causes.find(|cause| cause.arm == node.arm && cause.id == id).map(|cause| cause.grade)
@@ -362,6 +377,12 @@ impl Part {
             ),
         }
     }
+}
+
+/// Whether a part of the CPU time has an interval with none at all in it.
+fn may_be_none(cause: &Cause) -> bool {
+    let carries = cause.says.as_ref().map(|says| &says.carries);
+    matches!(carries, Some(Carries::Split { between: Some([low, high]), .. }) if *low <= 0.0 && *high >= 0.0)
 }
 
 /// What is said of an arm by its tree; nothing where it was not sampled.

@@ -11,7 +11,9 @@ pub(super) fn sentences(found: &Capacity, says: &CapacitySays) -> Vec<String> {
             "The knee is at about {knee:.0} requests/s: the highest rate tried that was answered in full."
         )
     }));
-    text.extend(says.overloaded.as_ref().map(|point| {
+    // Where the generator was at its limit, nobody knows whose queue it was.
+    let overloaded = says.overloaded.as_ref().filter(|_| found.verdict != CapacityVerdict::Invalid);
+    text.extend(overloaded.map(|point| {
         format!(
             "Overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; latencies there are a \
              queue's, not the server's.",

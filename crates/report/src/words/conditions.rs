@@ -4,6 +4,11 @@ use analyse::{Against, AskedFigure, Basis, Comparison, FailIfSays, Unit, WhyAbse
 
 use super::joined;
 
+/// Decimals of a count of a request.
+const COUNT_DECIMALS: usize = 3;
+/// One of a hundred million requests: fewer are not counted in a run.
+const MOST_DECIMALS: usize = 9;
+
 /// What came of a condition on `arm`.
 pub(super) fn sentence(arm: &str, says: &FailIfSays) -> String {
     match says {
@@ -34,9 +39,15 @@ fn label(figure: &AskedFigure) -> String {
 
 fn print(figure: &AskedFigure, value: f64) -> String {
     match figure.unit {
-        Unit::Number => format!("{value:.3} a request"),
+        Unit::Number => format!("{value:.*} a request", decimals(value)),
         unit => unit.print(value),
     }
+}
+
+/// Decimals of a count: three, or as many as show two digits of what is not nothing.
+fn decimals(value: f64) -> usize {
+    let needed = if value == 0.0 { 0.0 } else { 1.0 - value.abs().log10().floor() };
+    (needed as usize).clamp(COUNT_DECIMALS, MOST_DECIMALS)
 }
 
 fn held_against(figure: &AskedFigure, own: f64, against: &Against) -> String {

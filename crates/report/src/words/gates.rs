@@ -119,6 +119,13 @@ fn stalled(arm: &str, how: Stalled, block: u32) -> String {
                 "'{arm}' served some connections {min} times and others {max} times (block {block}): some were starved{full}"
             );
         }
+        Stalled::Pressed { min, max, share } => {
+            return format!(
+                "'{arm}' served some connections {min} times and others {max} times (block {block}) while others took {} of its \
+                 CPUs: measure again on a quieter machine",
+                percent(share)
+            );
+        }
     };
     format!("'{arm}' {what} (block {block}): look for a lock, a lost wake-up or Nagle's delay")
 }
@@ -143,7 +150,9 @@ fn of_the_place(arm: &str, value: f64, says: &GateSays) -> String {
             percent(*below),
             percent(*above)
         ),
-        GateSays::Undisturbed(share) => format!("nobody else took {} of the server's CPUs", percent(*share)),
+        GateSays::Undisturbed(share) => {
+            format!("others took less than {} of the server's CPUs", percent(*share))
+        }
         GateSays::OtherCpus { arm_on, baseline, baseline_on, runs } => {
             let why = match runs {
                 true => {
@@ -154,10 +163,12 @@ fn of_the_place(arm: &str, value: f64, says: &GateSays) -> String {
             format!("'{arm}' ran on CPUs {arm_on}, '{baseline}' on {baseline_on}: {why}")
         }
         GateSays::SamePlace { differ, shared } => {
-            let differ =
-                if differ.is_empty() { "nothing".to_owned() } else { joined(differ, differing, ", ") };
+            let differ = match differ.is_empty() {
+                true => "all arms were started alike".to_owned(),
+                false => format!("the arms differ in {}", joined(differ, differing, ", ")),
+            };
             let shared = if *shared { "; server and generator share CPUs" } else { "" };
-            format!("same host and CPUs; the arms differ in {differ}{shared}")
+            format!("same host and CPUs; {differ}{shared}")
         }
         GateSays::Ran { address, is_observed } => {
             let unseen = match is_observed {

@@ -1,6 +1,6 @@
 //! What the first screen calls causes and gates.
 
-use analyse::{Change, FailIfOutcome, Grade};
+use analyse::{Change, FailIfOutcome, Grade, Place};
 use model::plan::{CauseId, GateId};
 
 /// The two parts of CPU time, which sum to the gap whatever explains it.
@@ -12,7 +12,7 @@ pub(crate) const fn outcome_words(outcome: FailIfOutcome) -> &'static str {
         FailIfOutcome::Holds => "holds",
         FailIfOutcome::DoesNotHold => "does not hold",
         FailIfOutcome::Undecided => "not decided",
-        FailIfOutcome::Void => "void",
+        FailIfOutcome::Void => "cannot be judged",
         FailIfOutcome::NotMeasured => "not measured",
     }
 }
@@ -176,12 +176,18 @@ pub(crate) fn grade_word(grade: Grade) -> &'static str {
     }
 }
 
-/// What a range of commits did to a place.
-pub(crate) const fn change_words(change: Change) -> &'static str {
-    match change {
-        Change::Line => "changed in this range",
-        Change::Function => "in a function changed in this range",
-        Change::None => "same code",
+/// What a range of commits did to a place, or to the line that calls it.
+pub(crate) fn change_words(change: Change, caller: Option<&Place>) -> String {
+    match (change, caller) {
+        (Change::Line, _) => "changed in this range".to_owned(),
+        (Change::Function, _) => "in a function changed in this range".to_owned(),
+        (Change::None, None) => "same code".to_owned(),
+        (Change::None, Some(caller)) => {
+            let file = caller.file.as_deref().and_then(|file| file.rsplit('/').next());
+            let line =
+                file.zip(caller.line).map_or_else(String::new, |(file, line)| format!(", {file}:{line}"));
+            format!("called from {}{line}, changed in this range", caller.function)
+        }
     }
 }
 
@@ -197,7 +203,7 @@ pub(crate) const fn remedy(gate: GateId) -> &'static str {
         GateId::Wire => "ask for a smaller answer",
         GateId::Host => "stop what else runs on the server's CPUs",
         GateId::Environment => "keep the arms on the same CPUs",
-        GateId::Running => "see --details",
+        GateId::Running => "name its process with --watch-pid",
         GateId::Fairness => "compare rates per core",
     }
 }

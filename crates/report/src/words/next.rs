@@ -23,8 +23,12 @@ fn reason(reason: &NextReason) -> String {
     match reason {
         NextReason::Failed { arm, error } => format!("mend {arm} first: {error}"),
         NextReason::MoreBlocks { blocks, minutes } => {
-            format!("--blocks {blocks} would decide at this spread, in about {minutes} min")
+            format!("--blocks {blocks} would decide at this spread, in about {}", time(*minutes))
         }
+        NextReason::Quieter { arm, who, moved } => format!(
+            "a quieter machine, not more blocks: {who} can have moved {arm} by {:.1} %, whatever number of blocks there is",
+            moved * 100.0
+        ),
         NextReason::ToItsEnd => "run it to its end: there is no interval yet".to_owned(),
         NextReason::TooFewBlocks { blocks } => format!("an interval takes at least {blocks} blocks"),
         NextReason::More { slices, blocks } => {
@@ -40,6 +44,11 @@ fn reason(reason: &NextReason) -> String {
         ),
         NextReason::Cause { id, slower, advice } => about_cause(*id, slower, *advice),
     }
+}
+
+/// Minutes, in hours where there are many.
+fn time(minutes: f64) -> String {
+    if minutes < 120.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", minutes / 60.0) }
 }
 
 fn about_cause(id: CauseId, slower: &str, advice: Advice) -> String {

@@ -19,7 +19,14 @@ pub(super) fn sentence(pass: &PassFindings, says: &PassSays) -> String {
         _ => String::new(),
     };
     let cpu = pass.slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
-    format!("{} slowed {arm} x{:.2}{cpu}{counted}; {verdict}{turned}", pass.kind.word(), pass.rate_slowdown)
+    let ratio = pass.rate_slowdown;
+    let slowed = match ratio {
+        ratio if ratio > 0.0 && ratio < 0.995 => {
+            format!("{arm} answered {:.2} times faster during {}", 1.0 / ratio, pass.kind.word())
+        }
+        _ => format!("{} slowed {arm} x{ratio:.2}", pass.kind.word()),
+    };
+    format!("{slowed}{cpu}{counted}; {verdict}{turned}")
 }
 
 fn why(fault: PassFault) -> String {
@@ -29,6 +36,13 @@ fn why(fault: PassFault) -> String {
             "its samples stand for {} of the CPU time: threads that live for a millisecond or less are not seen",
             percent(share)
         ),
+        PassFault::LostSamples(share) => format!(
+            "{:.0} % of its samples were lost: this machine was too busy to read them in time",
+            share * 100.0
+        ),
+        PassFault::AnsweredSlower(ratio) if ratio > 0.0 && ratio < 1.0 => {
+            format!("it answered {:.2} times faster", 1.0 / ratio)
+        }
         PassFault::AnsweredSlower(ratio) => format!("it answered {ratio:.2} times slower"),
         PassFault::CostlierRequests(ratio) => format!("a request took {ratio:.2} times the CPU"),
         PassFault::Switches([from, to]) => {

@@ -17,11 +17,11 @@ pub(super) fn workload(sent: &Sent) -> String {
 
 /// How far a run got that is not complete.
 pub(super) fn unfinished(run: &Unfinished) -> String {
-    let place = run
-        .block
-        .map_or_else(|| "before its first round ended".to_owned(), |block| format!("in block {block}"));
-    match run.interrupted {
-        true => format!("interrupted {place}: figures are of what was measured"),
-        false => format!("not ended (killed, or still running) {place}"),
+    let place =
+        run.block.map_or_else(|| "before the first block".to_owned(), |block| format!("after block {block}"));
+    match (run.interrupted, run.block) {
+        (true, Some(_)) => format!("interrupted {place}: figures are of what was measured"),
+        (true, None) => format!("interrupted {place} was measured: there are no figures"),
+        (false, _) => format!("not ended (killed, or still running) {place}"),
     }
 }

@@ -189,12 +189,13 @@ fn leaf(leaf: &LeafSeen) -> String {
             let via = if via.is_empty() { String::new() } else { format!(", under {}", via.join(" and ")) };
             format!("{work} > {package}{most}{via}")
         }
-        LeafSeen::Leaf { path, count, within, via, changed } => {
+        LeafSeen::Leaf { path, count, within, via, changed, caller } => {
             let count = count
                 .map_or_else(String::new, |[slow, fast]| format!(" ({slow:.2} a request against {fast:.2})"));
             let within = within.as_ref().map_or_else(String::new, |name| format!(", mostly {name}"));
             let via = via.as_ref().map_or_else(String::new, |via| format!(", under {via}"));
-            let changed = changed.map_or_else(String::new, |change| format!(" ({})", change_words(change)));
+            let changed = changed
+                .map_or_else(String::new, |change| format!(" ({})", change_words(change, caller.as_ref())));
             format!("{}{count}{within}{via}{changed}", path.join(" > "))
         }
     }

@@ -54,6 +54,26 @@ fn a_history_says_value_spread_and_change_in_every_format() {
 }
 
 #[test]
+fn a_terminal_shows_the_whole_state_and_leaves_out_what_the_names_say() {
+    let mut series = series();
+    for (index, point) in series.points.iter_mut().enumerate() {
+        point.run = format!("2027011{index}-080000-9f3c");
+        point.state = Some("092d9b0776 with changes".to_owned());
+        point.changed = true;
+    }
+    let text = history_text(std::slice::from_ref(&series));
+    assert!(text.contains("  092d9b0776 with changes  20270112-080000-9f3c  12.0 µs  ["), "{text}");
+    assert!(!text.contains("begun") && text.contains("each of 10 rounds"), "{text}");
+    assert!(text.contains("From 20270112-080000-9f3c on it differs from before: p = 0.004"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // What an earlier version kept of the same tree.
+    series.points[1].state = Some("092d9b0776".to_owned());
+    series.points[1].run = "by-hand".to_owned();
+    let page = history_markdown(&[series]);
+    assert!(page.contains("| 092d9b0776 with changes | 2027-01-16 08:00 | by-hand |"), "{page}");
+}
+
+#[test]
 fn the_list_of_runs_links_to_each_by_its_encoded_name() {
     let run = |name: &str, case: &str| ListedRun {
         name: name.to_owned(),

@@ -245,11 +245,13 @@ fn a_table_stands_under_what_it_is_about() {
 }
 
 #[test]
-fn the_first_screen_leads_to_the_limits_and_the_first_cause() {
+fn the_first_screen_says_why_and_leads_to_the_limits_and_the_causes() {
     let html = readable(&html(vec![shown(findings()), shown(about("a", "b"))], Vec::new()));
     let first = part(&html, "verdict");
     assert!(first.contains("<a href=\"#limits\">What limits each: main: its CPU"), "{first}");
-    assert!(first.contains("<a href=\"#ledger\">First cause: pr: user_time was weighed"), "{first}");
+    assert!(first.contains("<a href=\"#ledger\">Every cause, and what was ruled out"), "{first}");
+    let why = report::findings_why(&report::worded(findings()));
+    assert!(!why.is_empty() && why.iter().all(|line| first.contains(line)), "{why:?}: {first}");
     assert!(first.contains("<dt>noise floor</dt>"), "{first}");
     assert!(part(&html, "verdict-2").contains("<a href=\"#limits-2\">"), "each run leads to its own");
     assert!(html.contains("<a href=\"#verdict-2\">"), "and the bar to each run");

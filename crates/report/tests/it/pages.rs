@@ -348,13 +348,13 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
         blocks: 10,
         void_by: Vec::new(),
     };
-    let page_with = |ci: Option<[f64; 2]>| {
+    let page_with = |unfinished: Option<analyse::Unfinished>| {
         let metric = analyse::MetricLadder {
             metric: analyse::Metric::CpuPerRequest,
             rungs: vec![rung("a", "b", 0.9), rung("b", "c", 0.8)],
             whole: rung("a", "c", 0.73),
             product: Some(0.72),
-            product_over_whole_ci: ci,
+            product_over_whole_ci: Some([0.97, 0.99]),
             alone: vec![analyse::Alone {
                 step: "c".to_owned(),
                 by_itself: rung("a", "c-alone", 0.7),
@@ -371,17 +371,23 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
             run_id: "made-up".to_owned(),
             steps: ["a", "b", "c"].map(str::to_owned).to_vec(),
             metrics: vec![metric],
+            unfinished,
         };
         let text = report::ladder_text(&ladder);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let chance = page_with(Some([0.97, 1.01]));
-    assert!(chance.contains("They differ by -1.4 % [-3.0, +1.0], no more than by chance:"), "{chance}");
-    let more = page_with(Some([0.97, 0.99]));
-    assert!(more.contains("They differ by -1.4 % [-3.0, -1.0], more than by chance:"), "{more}");
+    let whole = page_with(None);
+    assert!(whole.contains("The steps multiply to 0.720; the last against the first is 0.730. "), "{whole}");
+    assert!(whole.starts_with("Ladder: "), "{whole}");
+    let partial = page_with(Some(analyse::Unfinished { interrupted: true, block: Some(3) }));
+    assert!(
+        partial.starts_with(
+            "PARTIAL RUN: interrupted after block 3: figures are of what was measured. Ladder: "
+        ),
+        "{partial}"
+    );
     let row = "c-alone 0.700 [0.690, 0.710] 1.143 [1.100, 1.200] less on top";
-    assert!(chance.contains(row), "{chance}");
-    assert!(!page_with(None).contains("differ"), "without an interval nothing is said of a difference");
+    assert!(whole.contains(row), "{whole}");
 }
 
 #[test]
@@ -417,4 +423,25 @@ fn a_load_is_told_in_six_lines() {
     let text = load_text(&report);
     assert!(text.contains("errors: timeout 3") && text.contains("the rate fell"), "{text}");
     assert!(load_details(&report).contains("generator CPU") && !text.contains("generator CPU"));
+}
+
+#[test]
+fn a_load_is_told_in_words_that_fit_its_counts() {
+    let mut report = testkit::load_report(0.25);
+    (report.requests, report.connections.established) = (1, 1);
+    let text = report::load_text(&report).replace('\n', " ");
+    assert!(text.starts_with("0.25 requests/s from "), "{text}");
+    assert!(text.contains("(1 request over 1 connection, 1 thread)"), "{text}");
+    report.url = format!("http://h/{}", "a".repeat(5000));
+    report.response_ns = model::record::Percentiles::default();
+    let text = report::load_text(&report);
+    assert!(text.contains("(5009 bytes)") && text.len() < 2000, "{text}");
+    let row = text.lines().find(|line| line.trim_start().starts_with("response")).unwrap();
+    assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 7, "{row}");
+    (report.partial, report.window_ns) = (true, 0);
+    for text in [report::load_text(&report), report::load_details(&report)] {
+        let text = text.replace('\n', " ");
+        assert!(text.starts_with("Interrupted before the window began"), "{text}");
+        assert!(!text.contains("requests/s"), "{text}");
+    }
 }

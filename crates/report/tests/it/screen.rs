@@ -45,6 +45,7 @@ fn compared(arm: &str, metric: Metric, verdict: Verdict, [ratio, low, high]: [f6
         blocks: 6,
         noise_floor: Some(0.004),
         blocks_needed: None,
+        undecided_by: None,
         ..comparison(BASELINE, arm, metric, verdict)
     }
 }
@@ -245,7 +246,8 @@ fn inconclusive() {
         &found,
         "
 pr  not decided against threads: 1.2 % cheaper to 3.4 % dearer; 40 blocks would decide
-rate at capacity 94.2 k → 93.3 k/s; latency at 35000 requests/s: no difference shown (p50, p99)
+rate at capacity 94.2 k → 93.3 k/s (not decided)
+latency at 35000 requests/s: no difference shown (p50, p99)
 
 Limits   each: its CPU (98 % of 1 busy)
 Trust    6 blocks in 48 s, noise floor 0.4 %; everything checked held
@@ -398,6 +400,7 @@ fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> a
         below: Vec::new(),
         cause: cause.parse().ok(),
         changed: None,
+        caller: None,
     }
 }
 
@@ -415,6 +418,18 @@ fn of_two_revisions_it_is_said_whether_the_code_changed() {
         let text = findings_text(&found, Style::Plain);
         assert!(text.contains(words), "{text}");
     }
+    let caller = analyse::Place {
+        function: "reply".to_owned(),
+        file: Some("src/shop.c".to_owned()),
+        line: Some(57),
+        commit: None,
+    };
+    found.said[0].caller = Some(caller);
+    let text = findings_text(&found, Style::Plain);
+    assert!(
+        text.contains("render (own code); called from reply, shop.c:57, changed in this range"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -619,4 +634,60 @@ fn a_rate_that_is_much_farther_apart_than_cpu_time_is_said_first() {
         assert!(lines.next().is_some_and(|line| line.starts_with(begins)), "{text}");
         assert!(lines.next().is_some_and(|line| line.contains(beside)), "{text}");
     }
+}
+
+#[test]
+fn what_bounds_alone_leave_open_is_said_not_to_be_for_more_blocks() {
+    let mut found = run(&[("pr", 10_500.0, [1.01, 0.9, 1.1], Verdict::Inconclusive)]);
+    found.comparisons[0].undecided_by = Some(analyse::UndecidedBy::Disturbance);
+    found.comparisons[0].bias.of =
+        vec![BiasSource { what: "other processes".to_owned(), low: 0.1, high: 0.1 }];
+    let page = findings_text(&found, Style::Plain);
+    assert!(page.contains("; because of other processes: more blocks would not decide\n"), "{page}");
+}
+
+#[test]
+fn that_arms_ran_one_at_a_time_is_said_with_why() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    (found.design.kind, found.design.blocks) = (analyse::DesignKind::Alone, 6);
+    assert!(findings_text(&found, Style::Plain).contains("\n         arms ran one at a time, as asked\n"));
+    found.design.why_alone = Some("'pr' keeps 20 % of a CPU busy while nobody asks it anything".to_owned());
+    let page = findings_text(&found, Style::Plain);
+    assert!(page.contains("arms ran one at a time, because 'pr' keeps 20 % of a CPU busy"), "{page}");
+}
+
+#[test]
+fn background_work_is_said_with_its_part_of_a_request() {
+    let mut found = run(&[("pr", 20_800.0, [2.0, 1.9, 2.1], Verdict::Slower)]);
+    (found.arms[1].background_cpu_share, found.arms[1].busy_cores) = (Some(0.3), Some(0.6));
+    let page = findings_text(&found, Style::Plain).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "pr uses 30.0 % of a CPU while nobody asks it anything: 10.4 µs of its 20.8 µs a request, most of the gap";
+    assert!(page.contains(said), "{page}");
+    found.arms[1].background_cpu_share = Some(0.001);
+    assert!(!findings_text(&found, Style::Plain).contains("while nobody asks it"));
+}
+
+#[test]
+fn where_no_percentile_can_be_had_that_is_said() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    for row in found.comparisons.iter_mut().filter(|row| row.metric.is_latency()) {
+        (row.ratio, row.ci_low, row.ci_high) = (None, None, None);
+    }
+    let page = findings_text(&found, Style::Plain);
+    assert!(page.contains("latency at 35000 requests/s: too few answers for a percentile"), "{page}");
+}
+
+#[test]
+fn what_to_do_about_a_check_is_never_cut_off() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    let name = "a-name-as-long-as-it-may-be";
+    found.gates = vec![gate(
+        GateId::Stall,
+        false,
+        &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
+    )];
+    found.gates[0].arm = Some(name.to_owned());
+    found.gates[0].text = "what it saw ".repeat(20);
+    let page = findings_text(&found, Style::Plain);
+    assert!(page.contains(": look for a lock, a lost wake-up or a short listen queue\n"), "{page}");
 }

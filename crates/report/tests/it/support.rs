@@ -212,6 +212,7 @@ pub(crate) fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Ver
         noise_floor_from: Some("within_run".to_owned()),
         delta: metric.delta(),
         blocks_needed: Some(3),
+        undecided_by: None,
         block_ratios: vec![1.1, 1.1],
         bias: analyse::BiasFindings::default(),
         pairs: vec![(0, 0.0953), (1, 0.0953)],

@@ -4,6 +4,8 @@ use analyse::NamedCommit;
 use anyhow::{Context, bail, ensure};
 use launch::Repository;
 
+use super::DIGITS;
+
 /// What is to be done where commits between the ends may be missing.
 const SHALLOW: &str =
     "this clone is shallow and lacks commits between the two ends: run `git fetch --unshallow --tags`";
@@ -14,6 +16,17 @@ pub(super) struct Commits {
     repository: Repository,
     /// From the good end, at place 0, to the bad one.
     hashes: Vec<String>,
+}
+
+/// `1 commit`, `2 commits`.
+pub(super) fn counted(count: usize) -> String {
+    if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
+}
+
+/// A commit as it was typed, with the first digits of its hash where that is something else.
+fn as_typed(name: &str, hash: &str) -> String {
+    let short = hash.get(..DIGITS).unwrap_or(hash);
+    if hash.starts_with(name) { short.to_owned() } else { format!("{name} ({short})") }
 }
 
 impl Commits {
@@ -29,19 +42,23 @@ impl Commits {
         };
         let folder = std::env::current_dir().context("cannot tell the current folder")?;
         let repository = Repository::find(&folder)?;
+        let names = [good, bad];
         let [good, bad] = [repository.commit(good)?, repository.commit(bad)?];
+        let [first, second] = [as_typed(names[0], &good), as_typed(names[1], &bad)];
         let range = format!("{good}..{bad}");
         let behind = repository.git(&["rev-list", "--first-parent", "--reverse", &range])?;
         let behind: Vec<String> = behind.lines().map(str::to_owned).collect();
         ensure!(
             !behind.is_empty(),
-            "there is no commit behind {good} up to {bad}: write the earlier one first"
+            "{second} has no commit that {first} has not: write the earlier one first, as in {}..{}",
+            names[1],
+            names[0]
         );
         let is_ancestor = repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok();
         ensure!(is_ancestor || !repository.is_shallow(), SHALLOW);
         ensure!(
             is_ancestor,
-            "{good} is not an ancestor of {bad}: choose a first commit that the second one is built on"
+            "{second} is not built on {first}: choose a first commit that is an ancestor of the second one"
         );
         let hashes = std::iter::once(good).chain(behind).collect();
         Ok(Self { repository, hashes })

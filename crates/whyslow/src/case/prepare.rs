@@ -1,11 +1,12 @@
 //! Which arms of a case can take part: there, built, and answering as they must.
 
-use anyhow::{Context, bail};
-use launch::Check;
+use anyhow::{Context, bail, ensure};
+use launch::{Check, Launcher};
 use model::plan::{Arm, CaseComparison, CaseFile, Placement, Size, Workload};
 
 use crate::catalogue::Catalogue;
 use crate::compare::{self, InTurn};
+use crate::interrupt::Interrupt;
 use crate::targets::{self, State};
 
 /// What does not take part, one line each; printed at once and kept for the answer.
@@ -68,12 +69,16 @@ impl Arms {
         left_out: &mut LeftOut,
     ) -> anyhow::Result<Vec<String>> {
         let mut ready = Vec::new();
+        let interrupt = Interrupt::listen()?;
+        let launcher = Launcher::this_program().until(interrupt.flag().clone());
         let mut beside = InTurn::new();
         for (name, arm, state) in self.0 {
             let of_arm = workloads.iter().find(|(comparison, _)| comparison.arms.contains(&name));
             let Some((_, workload)) = of_arm else { continue };
-            let checked = built(&arm, &state, size)
-                .and_then(|()| compare::verify::checks_of(&arm, workload, placement, &mut beside));
+            let with = (&launcher, &mut beside);
+            let checked = built(&launcher, &arm, &state, size)
+                .and_then(|()| compare::verify::checks_of(&arm, workload, placement, with));
+            ensure!(!interrupt.is_set(), "interrupted while '{name}' was checked: nothing was measured");
             match checked.and_then(|checks| judged(case, &name, &checks)) {
                 Ok(tolerated) => {
                     tolerated.into_iter().for_each(|line| left_out.let_through(line));
@@ -87,11 +92,11 @@ impl Arms {
 }
 
 /// Builds `arm` where it is not built.
-fn built(arm: &Arm, state: &State, size: Size) -> anyhow::Result<()> {
+fn built(launcher: &Launcher, arm: &Arm, state: &State, size: Size) -> anyhow::Result<()> {
     match state {
         State::Missing { .. } | State::Recipe(_) => bail!("{}", state.hint()),
         State::Buildable if size == Size::Smoke => bail!("not built: whyslow targets build {}", arm.name),
-        State::Buildable => targets::build_quietly(arm),
+        State::Buildable => targets::build_quietly(launcher, arm),
         State::Ready => Ok(()),
     }
 }

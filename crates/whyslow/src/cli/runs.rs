@@ -34,7 +34,7 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  whyslow view --runs whyslow-runs")]
+#[command(after_help = "Example:\n  whyslow view --runs whyslow-runs --listen 127.0.0.1:8710")]
 pub(crate) struct ViewArgs {
     /// Serve only this run
     #[arg(value_name = "RUN")]
@@ -43,8 +43,15 @@ pub(crate) struct ViewArgs {
     #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
     pub(crate) runs: PathBuf,
     /// Address to listen on; anyone who can reach it can read the runs. Port 0 chooses a free one
-    #[arg(long, default_value = "127.0.0.1:8710", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:8710", value_name = "ADDRESS:PORT", value_parser = listened)]
     pub(crate) listen: std::net::SocketAddr,
+}
+
+/// An address to listen on.
+fn listened(text: &str) -> Result<std::net::SocketAddr, String> {
+    let port: String = text.chars().skip_while(|c| !c.is_ascii_digit()).collect();
+    let port = port.parse::<u16>().unwrap_or(8710);
+    text.parse().map_err(|_| format!("write an address with a port, such as 127.0.0.1:{port}"))
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +113,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow man compare | man -l -")]
 pub(crate) struct ManArgs {
-    /// The command [default: the program itself]
-    pub(crate) command: Option<String>,
+    /// The command, in one word or two [default: the program itself]
+    #[arg(num_args = 0..=2)]
+    pub(crate) command: Vec<String>,
 }

@@ -9,7 +9,7 @@ use model::record::{RecordError, Run, RunDir, can_write, write_atomically};
 use report::Worded;
 
 use crate::cli::JudgedArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Stop};
 
 /// The conditions, and where the files can be written: checked before anything is started.
 pub(crate) struct Judged<'a> {
@@ -19,14 +19,15 @@ pub(crate) struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    /// What `args` ask of runs of `plan`.
-    pub(crate) fn new(args: &'a JudgedArgs, plan: &Plan) -> anyhow::Result<Self> {
+    /// What `args` ask of runs of `plan`. A file that cannot be written is no fault of the command line.
+    pub(crate) fn new(args: &'a JudgedArgs, plan: &Plan) -> Result<Self, Stop> {
+        let conditions = args.fail_if.iter().map(|text| FailIf::parse(text, plan));
+        let conditions: Vec<FailIf> = conditions.collect::<Result<_, _>>().map_err(Stop::usage)?;
+        let against = args.against.as_deref().map(|folder| stored(folder, plan, &conditions));
+        let stored = against.transpose().map_err(Stop::usage)?;
         for (flag, file) in [("--comment", &args.comment), ("--junit", &args.junit)] {
             file.as_deref().map_or(Ok(()), |file| writable(flag, file))?;
         }
-        let conditions: Vec<FailIf> =
-            args.fail_if.iter().map(|text| FailIf::parse(text, plan)).collect::<Result<_, _>>()?;
-        let stored = args.against.as_deref().map(|folder| stored(folder, plan, &conditions)).transpose()?;
         Ok(Self { args, conditions, stored })
     }
 

@@ -13,6 +13,7 @@ use model::plan::{
 use model::units::{CpuSet, Rate, Span};
 
 use super::arms;
+use super::preflight::local_ports;
 use crate::cli::{self, Arrival, CompareArgs, Size};
 use crate::revision;
 
@@ -35,6 +36,8 @@ const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(1), Span::from_secs(6)];
 const TIMEOUT: Span = Span::from_secs(60);
 /// Connections where nobody says how many.
 const USUAL_CONNECTIONS: u32 = 64;
+/// What `--equal-rates` is where nobody says.
+const EQUAL_RATES: &str = "25";
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
@@ -101,6 +104,16 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
     args.request.without_loads_own("compare")?;
     if args.path.is_some() && args.request.has_file() {
         bail!("--path cannot be used with a file of requests: both say what is asked");
+    }
+    if let Some(status) = args.expect_status.filter(|status| !(100..=599).contains(status)) {
+        bail!("--expect-status {status} is no status of HTTP: they are 100 to 599");
+    }
+    if let Some(connections) = args.connections.filter(|connections| u64::from(*connections) > local_ports())
+    {
+        bail!("--connections {connections} is more than there are local ports ({}): lower it", local_ports());
+    }
+    if args.rate != "max" && ![EQUAL_RATES, "none"].contains(&args.equal_rates.as_str()) {
+        bail!("--equal-rates is for --rate max: with --rate {} that is the only rate", args.rate);
     }
     if args.expect_status.is_some() && args.request.has_file() {
         bail!(
@@ -245,7 +258,7 @@ fn percentiles(plan: &Plan) -> String {
     let together = (plan.usual_blocks() / groups).max(1);
     let seconds = f64::from(cycles * together) * plan.turn().0.as_secs_f64();
     let of = if together > 1 { format!("{together} blocks together") } else { "a block".to_owned() };
-    let from = |beyond: f64| 100.0 / beyond / seconds;
+    let from = |beyond: f64| (100.0 / beyond / seconds).ceil().max(1.0);
     format!(
         "percentiles of {seconds:.2} s, {of}: p90 from {:.0} requests/s on, p99 from {:.0}, p99.9 from {:.0}\n",
         from(0.1),
@@ -254,10 +267,24 @@ fn percentiles(plan: &Plan) -> String {
     )
 }
 
+/// `1 block`, `6 blocks`.
+fn counted(number: u32, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Seconds as people say them.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 119.5 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// The plan for people: what would be run, for how long.
 pub(super) fn describe(plan: &Plan) -> String {
     let blocks = match plan.design.blocks {
-        Blocks::Fixed { blocks } => format!("{blocks} blocks"),
+        Blocks::Fixed { blocks } => counted(blocks, "block"),
         Blocks::Looks { first, max } => format!("{first} blocks, up to {max} while undecided"),
         Blocks::Fitted { fewest, most } => {
             let usual = plan.usual_blocks();
@@ -266,8 +293,8 @@ pub(super) fn describe(plan: &Plan) -> String {
     };
     let turns = match plan.design.turns {
         Turns::Slices { slice, .. } => format!(
-            "arms take turns, {} slices of {}{} each in a block",
-            plan.cycles(plan.turn()),
+            "arms take turns, {} of {}{} each in a block",
+            counted(plan.cycles(plan.turn()), "slice"),
             plan.turn(),
             if slice.is_none() { " or fewer longer ones" } else { "" }
         ),
@@ -276,8 +303,12 @@ pub(super) fn describe(plan: &Plan) -> String {
     let seconds = super::seconds(plan);
     let conditions: Vec<String> =
         plan.workload.conditions.iter().map(|c| analyse::describe_condition(*c)).collect();
-    let mut text =
-        format!("{blocks} of {} arms; {turns}; about {seconds:.0} s; seed {}\n", plan.arms.len(), plan.seed);
+    let mut text = format!(
+        "{blocks} of {} arms; {turns}; about {}; seed {}\n",
+        plan.arms.len(),
+        time(seconds),
+        plan.seed
+    );
     let job = &plan.workload.job;
     text += &format!(
         "{} over {} connections, {} in flight on each; at {}\n",
@@ -301,4 +332,15 @@ pub(super) fn describe(plan: &Plan) -> String {
         text += &format!("  {}{role}: {}{}\n", arm.name, which.unwrap_or_default(), arm.what());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counted, time};
+
+    #[test]
+    fn a_plan_is_said_in_units_of_people() {
+        assert_eq!([1, 6].map(|blocks| counted(blocks, "block")), ["1 block", "6 blocks"]);
+        assert_eq!([17.0, 600.0, 1_401_514.0].map(time), ["17 s", "10 min", "389.3 h"]);
+    }
 }

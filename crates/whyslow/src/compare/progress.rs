@@ -58,11 +58,6 @@ impl Progress {
         self.bar.set_length(millis(self.bar.elapsed().as_secs_f64() + seconds));
     }
 
-    /// There is more to do than was thought.
-    pub(crate) fn extend(&mut self, seconds: f64) {
-        self.bar.inc_length(millis(seconds));
-    }
-
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();

@@ -3,17 +3,20 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
-use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, ServiceImage, Warmup};
+use model::record::{
+    Answer, Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, ServiceImage, Warmup,
+};
 use observe::{Group, ObserveError};
 use serde::{Deserialize, Serialize};
 
 use super::Early;
-use super::contained;
+use super::contained::{self, Started};
 use super::reach::{Place, Starting};
 use super::remote::{Command, Elsewhere, Event, Remote};
 use super::services::{Around, Services};
@@ -168,20 +171,22 @@ impl<'a> Bench<'a> {
         let port = self.own_ports.of(index).map_or_else(|| free_port(port), Ok).map_err(failed)?;
         let log = self.dir.log_path(&record.round, &arm.name);
         let mut place = self.place(index, self.elsewhere.address(port));
-        let mut spec = Spec {
+        let spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
             ..Spec::of_arm(arm, &place.values(), &log)
         };
-        if purpose == Purpose::Diagnostic {
-            runtimes::let_be_profiled(&mut spec.env);
-        }
-        let limit = self.plan.timing.ready_limit.0;
-        let mut started = contained::start(self.launcher, arm, spec, self.run_id, limit).map_err(failed)?;
         let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
-        let starting = Starting { launcher: self.launcher, log: &asking, limit };
-        let ready = place.wait_ready(&mut started.process, &starting);
-        (record.answer, record.ready_ms) = ready.map_err(|error| failed(contained::explained(arm, error)))?;
+        let mut begun = match purpose {
+            Purpose::Diagnostic => self.begin(arm, with_names(&spec), &mut place, &asking),
+            Purpose::Scored | Purpose::Pilot => self.begin(arm, spec.clone(), &mut place, &asking),
+        };
+        // A runtime that cannot write its names ends, as Node does where another user has left a file of that name.
+        if purpose == Purpose::Diagnostic && matches!(begun, Err(LaunchError::Exited { .. })) {
+            begun = self.begin(arm, spec, &mut place, &asking);
+        }
+        let (started, answer, ready_ms) = begun.map_err(failed)?;
+        (record.answer, record.ready_ms) = (answer, ready_ms);
         record.port = place.address.port();
         if record.port != port {
             self.own_ports.note(index, record.port);
@@ -205,6 +210,22 @@ impl<'a> Bench<'a> {
         Ok(server)
     }
 
+    /// Starts `arm` and waits until it answers as expected: what it answered then, and after how many milliseconds.
+    fn begin(
+        &self,
+        arm: &Arm,
+        spec: Spec,
+        place: &mut Place<'_>,
+        asking: &Path,
+    ) -> Result<(Started, Option<Answer>, u64), LaunchError> {
+        let limit = self.plan.timing.ready_limit.0;
+        let mut started = contained::start(self.launcher, arm, spec, self.run_id, limit)?;
+        let starting = Starting { launcher: self.launcher, log: asking, limit };
+        let ready = place.wait_ready(&mut started.process, &starting);
+        let (answer, ready_ms) = ready.map_err(|error| contained::explained(arm, error))?;
+        Ok((started, answer, ready_ms))
+    }
+
     /// The server of `record`, which runs already, once it has answered as expected.
     fn meet(&self, running: &Running, record: &mut RoundRecord) -> Result<Server, Early> {
         let index = record.round.arm;
@@ -218,6 +239,13 @@ impl<'a> Bench<'a> {
         record.fairness = group.fairness()?;
         Ok(Server::alone(index, Held::Met, running.address, group))
     }
+}
+
+/// The same start, in which runtimes say what their functions are called.
+fn with_names(spec: &Spec) -> Spec {
+    let mut spec = spec.clone();
+    runtimes::let_be_profiled(&mut spec.env);
+    spec
 }
 
 /// Has an agent start the arm of `record`.

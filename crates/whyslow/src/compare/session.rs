@@ -9,6 +9,7 @@ use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
     ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION,
+    Stopping,
 };
 use model::units::format_ns;
 
@@ -36,6 +37,8 @@ pub(super) struct Session<'a> {
     done: BTreeSet<u32>,
     progress: Progress,
     begun: Instant,
+    /// Seconds that a block of this call took on average, once there is one.
+    block_s: Option<f64>,
     /// Blocks to go on to at a look.
     extend: &'a dyn Fn(&Run) -> Option<u32>,
 }
@@ -54,6 +57,7 @@ impl<'a> Session<'a> {
             bench,
             manifest,
             begun: Instant::now(),
+            block_s: None,
             extend: &analyse::extend_to,
         }
     }
@@ -214,9 +218,9 @@ impl<'a> Session<'a> {
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));
         }
-        for stopping in &self.manifest.fitted.stopping {
-            let turn = format_ns(self.manifest.fitted.turn_ns as f64);
-            crate::say(&format!("turns of {turn}: {stopping}"));
+        let turn_ns = (!self.bench.alone(&self.manifest.fitted)).then_some(self.manifest.fitted.turn_ns);
+        if let Some(words) = stopping_words(&self.manifest.fitted.stopping, turn_ns) {
+            crate::say(&words);
         }
     }
 
@@ -283,6 +287,10 @@ impl<'a> Session<'a> {
             block += 1;
             // How long those of an earlier call took is not known.
             let taken_s = begun.elapsed().as_secs_f64();
+            let here = block - u32::try_from(self.done.len()).unwrap_or(0).min(block);
+            if here > 0 {
+                self.block_s = Some(taken_s / f64::from(here));
+            }
             if self.done.is_empty() && !self.plan().has_time(block, taken_s, pilots_s, self.diagnosis_s()) {
                 wanted = block;
                 self.manifest.fitted.split.iter_mut().for_each(|split| split.blocks = block);
@@ -290,8 +298,16 @@ impl<'a> Session<'a> {
             if block == wanted {
                 wanted = self.look(wanted)?;
             }
+            let left = f64::from(wanted - block);
+            self.progress.expect(left * self.block_s() + self.diagnosis_s());
         }
         Ok(block)
+    }
+
+    /// Seconds that a block takes: by those that were run, else as planned.
+    fn block_s(&self) -> f64 {
+        let planned_s = || self.plan().block_seconds() + self.manifest.fitted.late_s(self.plan());
+        self.block_s.unwrap_or_else(planned_s)
     }
 
     fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
@@ -352,14 +368,25 @@ impl<'a> Session<'a> {
         let Some(wanted) = (self.extend)(&run).filter(|wanted| *wanted > blocks) else {
             return Ok(blocks);
         };
-        let block_s = self.plan().block_seconds() + self.manifest.fitted.late_s(self.plan());
-        let seconds = f64::from(wanted - blocks) * block_s;
+        let seconds = f64::from(wanted - blocks) * self.block_s();
         self.progress.say(&format!(
             "undecided after {blocks} blocks: going on to {wanted}, about {seconds:.0} seconds more"
         ));
-        self.progress.extend(seconds);
         Ok(wanted)
     }
+}
+
+/// What is said of arms that stop for everybody, and of turns of so many nanoseconds that are longer because of it.
+fn stopping_words(stopping: &[Stopping], turn_ns: Option<u64>) -> Option<String> {
+    let each = |one: &Stopping| {
+        let (share, every) = (one.stops.share().min(1.0) * 100.0, format_ns(one.stops.every_ns()));
+        format!("'{}' stops answering everybody every {every} ({share:.0} % of the time)", one.arm)
+    };
+    let all: Vec<String> = stopping.iter().map(each).collect();
+    let turns = turn_ns.map_or_else(String::new, |ns| {
+        format!(": each turn is {} long, to hold some of these stops", format_ns(ns as f64))
+    });
+    (!all.is_empty()).then(|| all.join(", ") + &turns)
 }
 
 /// The manifest of a run that begins now.
@@ -402,15 +429,36 @@ pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::R
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
         let mut say = |step: &BuildStep| {
             if step.step == 1 {
-                crate::say(&format!("building {}", arm.name));
+                crate::say(&format!("building {}", crate::revision::called(arm)));
             }
         };
         match launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut say) {
             Ok(Built::Now) => {}
-            Ok(Built::Before) => crate::say(&format!("{} was built before", arm.name)),
+            Ok(Built::Before) => crate::say(&format!("{} was built before", crate::revision::called(arm))),
             Err(LaunchError::Interrupted) => bail!("interrupted while '{}' was built", arm.name),
             Err(error) => failed.push((index, error.failure())),
         }
     }
     Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::record::Stops;
+
+    use super::*;
+
+    #[test]
+    fn stops_are_said_once_with_what_follows_and_turns_only_where_there_are_some() {
+        let stops = Stops { count: 2, stopped_ns: 180_000_000, watched_ns: 1_000_000_000 };
+        let one = |arm: &str| Stopping { arm: arm.to_owned(), stops };
+        let words = |turn_ns| stopping_words(&[one("a"), one("b")], turn_ns).unwrap();
+        let stop = "stops answering everybody every 500 ms (18 % of the time)";
+        assert_eq!(
+            words(Some(1_000_000_000)),
+            format!("'a' {stop}, 'b' {stop}: each turn is 1.00 s long, to hold some of these stops")
+        );
+        assert_eq!(words(None), format!("'a' {stop}, 'b' {stop}"));
+        assert_eq!(stopping_words(&[], None), None);
+    }
 }

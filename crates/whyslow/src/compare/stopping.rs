@@ -35,8 +35,13 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn add(&mut self, pooled: &Pooled) {
-        let usual_ns = pooled.load.response_ns.p50.unwrap_or(0);
+    /// Adds what was seen of a server of which one request asked alone takes `one_answer`.
+    pub(super) fn add(&mut self, pooled: &Pooled, one_answer: Duration) {
+        let response_ns = &pooled.load.response_ns;
+        let mean_ns = (response_ns.count > 0).then_some(response_ns.mean as u64);
+        let alone_ns = u64::try_from(one_answer.as_nanos()).unwrap_or(u64::MAX);
+        // Of too few answers no percentile is known; of none, how long one takes alone.
+        let usual_ns = response_ns.p50.or(mean_ns).unwrap_or(alone_ns);
         self.add_stops(&pooled.stalls(), pooled.load.window_ns, usual_ns);
     }
 
@@ -63,7 +68,7 @@ impl Watched {
         let (first, last) = (self.long().next()?, self.long().last()?);
         let stopped_ns: u64 = self.long().map(|[begin, end]| end - begin).sum();
         let watched_ns = match count {
-            1 => self.watched_ns,
+            1 => self.watched_ns.max(last[1] - first[0]),
             _ => ((last[0] - first[0]) * count / (count - 1)).max(last[1] - first[0]),
         };
         Some(Stops { count, stopped_ns, watched_ns })
@@ -118,6 +123,12 @@ mod tests {
     fn stops_are_no_longer_than_the_time_in_which_they_were_seen() {
         let nearly_all = watched([[0, 250], [260, 710]], 750).stops();
         assert_eq!(nearly_all, Some(Stops { count: 2, stopped_ns: 700 * MS, watched_ns: 710 * MS }));
+    }
+
+    #[test]
+    fn one_stop_that_outlasts_the_load_is_no_more_than_all_of_the_time() {
+        let stops = watched([[0, 2000]], 300).stops().unwrap();
+        assert_eq!((stops.count, stops.share()), (1, 1.0));
     }
 
     #[test]

@@ -19,6 +19,8 @@ const LEAD: Duration = Duration::from_millis(10);
 const TRIES: u32 = 5;
 /// A turn of so long needs none: what the caches lost is too small a part of it, and the lead of a slow server is a turn by itself.
 const NO_LEAD: Duration = Duration::from_millis(100);
+/// Answers under load from which on a server that gives no more is not merely slow.
+const NOT_SLOW: u64 = 100;
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 const DRAIN: Duration = Duration::from_secs(10);
 /// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost ten seconds in
@@ -80,6 +82,8 @@ pub(super) struct Together<'a> {
     pub(super) drain: Duration,
     /// Of each server, whether it left requests of its last turn unanswered.
     starves: Vec<bool>,
+    /// Of each server, how many requests it has answered.
+    answers: Vec<u64>,
     turns: u32,
 }
 
@@ -120,7 +124,7 @@ impl<'a> Together<'a> {
             samplers.push(sampler(&bench, &servers, &generator)?);
             generators.push(generator);
         }
-        let starves = vec![false; servers.len()];
+        let (starves, answers) = (vec![false; servers.len()], vec![0; servers.len()]);
         Ok(Self {
             bench,
             servers,
@@ -130,6 +134,7 @@ impl<'a> Together<'a> {
             connections,
             drain: DRAIN,
             starves,
+            answers,
             turns: 0,
         })
     }
@@ -253,6 +258,7 @@ impl<'a> Together<'a> {
         };
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
         self.starves[index] = report.given_up > 0 && report.requests > 0;
+        self.answers[index] += report.requests;
         Ok(report)
     }
 
@@ -320,14 +326,26 @@ impl<'a> Together<'a> {
 
     fn no_answer(&self, index: usize, report: &TurnReport) -> Early {
         let server = &self.servers[index];
-        let waited = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns));
-        let help = match self.connections {
-            1 => "what takes so long cannot be compared; ask for less (--path)",
-            _ => "lower --connections",
-        };
-        let text = format!("it answered no request within {:.1} s: {help}", waited.as_secs_f64());
-        Early::Arm(server.arm, server.failure(FailureKind::NotReady, text))
+        let waited_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();
+        let (kind, text) = silent(self.answers[index], self.connections, waited_s);
+        Early::Arm(server.arm, server.failure(kind, text))
     }
+}
+
+/// What is said of a server that answered nobody for so long, after `answers` under load.
+fn silent(answers: u64, connections: u32, waited_s: f64) -> (FailureKind, String) {
+    if answers >= NOT_SLOW {
+        let text = format!(
+            "it stopped answering after {answers} requests: none was answered in {waited_s:.1} s; look for a lock, or for what it \
+             ran out of"
+        );
+        return (FailureKind::Stopped, text);
+    }
+    let help = match connections {
+        1 => "what takes so long cannot be compared; ask for less (--path)",
+        _ => "lower --connections",
+    };
+    (FailureKind::NotReady, format!("it answered no request within {waited_s:.1} s: {help}"))
 }
 
 /// Whether a turn had requests to be answered and none was.
@@ -410,7 +428,25 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::at_work_ns;
+    use model::record::FailureKind;
+
+    use super::{at_work_ns, silent};
+
+    #[test]
+    fn who_stops_after_many_answers_is_not_told_to_take_fewer_connections() {
+        let (kind, text) = silent(3_000, 64, 2.0);
+        assert_eq!(kind, FailureKind::Stopped);
+        assert!(
+            text.starts_with("it stopped answering after 3000 requests: none was answered in 2.0 s"),
+            "{text}"
+        );
+        assert!(!text.contains("--connections"), "{text}");
+        let (kind, text) = silent(3, 64, 2.0);
+        assert_eq!(
+            (kind, text.as_str()),
+            (FailureKind::NotReady, "it answered no request within 2.0 s: lower --connections")
+        );
+    }
 
     #[test]
     fn a_server_is_at_work_until_it_has_tidied_up_and_no_longer_than_it_was_watched() {

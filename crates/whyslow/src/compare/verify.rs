@@ -148,9 +148,8 @@ pub(crate) fn checks_of(
     arm: &Arm,
     workload: &Workload,
     placement: &Placement,
-    beside: &mut InTurn,
+    (launcher, beside): (&Launcher, &mut InTurn),
 ) -> anyhow::Result<Vec<launch::Check>> {
-    let launcher = &Launcher::this_program();
     checks_within(arm, workload, placement, With { launcher, limit: READY_LIMIT, beside })
 }
 

@@ -114,6 +114,16 @@ impl Index {
         Ok(query.query_map([], listed)?.collect::<Result<_, _>>()?)
     }
 
+    /// Names of all arms and targets, in order.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
+        let mut query =
+            self.db.prepare("SELECT arm FROM figures UNION SELECT target FROM figures WHERE target <> ''")?;
+        Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    }
+
     /// Figures of complete runs as series, oldest run first; of one arm or target where it is named.
     ///
     /// # Errors

@@ -17,13 +17,24 @@ pub(super) fn check(args: &LoadArgs) -> anyhow::Result<()> {
 }
 
 /// Writes everything that was asked for; a file is whole or absent.
-pub(super) fn keep(args: &LoadArgs, seconds: &Seconds, measured: &Measured) -> anyhow::Result<()> {
+///
+/// `told` says that a receiver is known not to take figures.
+pub(super) fn keep(
+    args: &LoadArgs,
+    seconds: &Seconds,
+    measured: &Measured,
+    told: bool,
+) -> anyhow::Result<()> {
     write(args.hlog.as_ref(), || load::hlog(measured, &seconds.lines))?;
-    keep_figures(&args.figures, measured)
+    keep_or_send(&args.figures, measured, told)
 }
 
 /// Writes the files of figures that were asked for.
 pub(crate) fn keep_figures(files: &FigureArgs, measured: &Measured) -> anyhow::Result<()> {
+    keep_or_send(files, measured, false)
+}
+
+fn keep_or_send(files: &FigureArgs, measured: &Measured, told: bool) -> anyhow::Result<()> {
     let report = &measured.report;
     write(files.hgrm.as_ref(), || export::hgrm(&measured.response))?;
     write(files.csv.as_ref(), || report::load_csv(report))?;
@@ -33,7 +44,11 @@ pub(crate) fn keep_figures(files: &FigureArgs, measured: &Measured) -> anyhow::R
         None => write(files.otlp.as_ref(), otlp),
         Some(collector) => {
             // What was measured is worth more than who hears of it.
-            collector.post(otlp().as_bytes()).unwrap_or_else(|error| collector.complain(&error));
+            if let Err(error) = collector.post(otlp().as_bytes())
+                && !told
+            {
+                collector.complain(&error);
+            }
             Ok(())
         }
     }

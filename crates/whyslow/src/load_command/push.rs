@@ -1,12 +1,12 @@
 //! Figures of a running load for those who want them sent: `--otlp URL` and `--remote-write URL`.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use super::so_far::SoFar;
 
@@ -84,30 +84,42 @@ impl Receiver {
         );
         let mut addresses = self.authority.to_socket_addrs()?;
         let address = addresses.next().context("its name has no address")?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(&[head.as_bytes(), body].concat())?;
-        let (mut answer, mut length) = ([0; ANSWER_BYTES], 0);
-        while length < ANSWER_BYTES && !answer[..length].contains(&b'\n') {
-            match stream.read(&mut answer[length..])? {
-                0 => break,
-                bytes => length += bytes,
-            }
-        }
-        let line = String::from_utf8_lossy(&answer[..length]);
-        let line = line.lines().next().unwrap_or_default();
-        match line.split(' ').nth(1) {
-            Some(status) if status.len() == 3 && status.starts_with('2') => Ok(()),
-            _ => bail!("it answers '{line}'"),
+        exchange(address, &[head.as_bytes(), body].concat())
+            .map_err(|error| match error.kind() {
+                // What the system says of a time-out depends on the call, and is "Resource temporarily unavailable" of a read.
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    anyhow!("no answer within {} s", PATIENCE.as_secs())
+                }
+                _ => error.into(),
+            })
+            .and_then(|line| match line.split(' ').nth(1) {
+                Some(status) if status.len() == 3 && status.starts_with('2') => Ok(()),
+                _ => bail!("it answers '{line}'"),
+            })
+    }
+}
+
+/// Sends `request`, and gives the first line of the answer.
+fn exchange(address: SocketAddr, request: &[u8]) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request)?;
+    let (mut answer, mut length) = ([0; ANSWER_BYTES], 0);
+    while length < ANSWER_BYTES && !answer[..length].contains(&b'\n') {
+        match stream.read(&mut answer[length..])? {
+            0 => break,
+            bytes => length += bytes,
         }
     }
+    let line = String::from_utf8_lossy(&answer[..length]);
+    Ok(line.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Sends the figures of a load on a thread of its own, which nothing of the load waits for.
 pub(super) struct Push {
     end: Sender<()>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<bool>,
 }
 
 impl Push {
@@ -121,16 +133,17 @@ impl Push {
             }
             // What there is at the end is there once more.
             sending.send();
+            sending.complained
         };
         let thread = std::thread::Builder::new().name("figures".to_owned()).spawn(work);
         Ok(Self { end, thread: thread.context("cannot start a thread to send figures")? })
     }
 
-    /// The load is over: sends what there is at the end.
-    pub(super) fn close(self) {
+    /// The load is over: sends what there is at the end. Whether it was said that something could not be sent.
+    pub(super) fn close(self) -> bool {
         drop(self.end);
         // A thread that has failed has said so.
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or(true)
     }
 }
 

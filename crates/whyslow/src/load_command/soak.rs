@@ -14,6 +14,8 @@ use crate::cli::LoadArgs;
 const LOOKS: u32 = 240;
 /// Shortest and longest time between two looks: one takes less than a millisecond, and an hour has sixty minutes.
 const PERIODS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(60)];
+/// Shortest window of which a growth can be told: it takes two dozen looks.
+const SHORTEST: Duration = Duration::from_millis(500);
 /// Level of the intervals.
 const LEVEL: f64 = 0.95;
 /// Seconds of an hour.
@@ -38,6 +40,9 @@ impl Soak {
         }
         if args.repeat > 1 {
             bail!("--soak is one long window: leave --repeat out and lengthen -d");
+        }
+        if config.window < SHORTEST {
+            bail!("--soak, and a condition on growth, need a window of {SHORTEST:?} or more: lengthen -d");
         }
         let local = config.target.addresses.iter().find_map(|address| match address {
             Address::Tcp(address) if address.ip().is_loopback() => Some(address.port()),

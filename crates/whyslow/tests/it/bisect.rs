@@ -144,7 +144,7 @@ fn what_is_no_search_is_refused() {
         (&["main"][..], "'main' is not a range: write GOOD..BAD"),
         (&["good...main"], "is not a range: write GOOD..BAD"),
         (&["good..nowhere"], "there is no revision 'nowhere'"),
-        (&["main..good"], "there is no commit behind"),
+        (&["main..good"], "has no commit that main ("),
         (&["good..main", "--metric", "p42"], "--metric 'p42': write cpu_per_request"),
         (&["good..main", "--metric", "p99", "--equal-rates", "none"], "this run does not compare it"),
         (&["good..main", "--fail-if", "after slower"], "has no use for --fail-if"),
@@ -184,7 +184,7 @@ fn a_shallow_clone_is_told_to_fetch_its_history() {
     }
     // Two ends of which all is there need no more.
     let printed = listed("main~1..main");
-    assert!(printed.code == Some(0) && printed.out.starts_with("1 commits"), "{printed:?}");
+    assert!(printed.code == Some(0) && printed.out.starts_with("1 commit,"), "{printed:?}");
     clone.git(&["fetch", "--quiet", "--unshallow", "origin"]);
     let printed = listed("good..main");
     assert!(printed.code == Some(0) && printed.out.starts_with("9 commits"), "{printed:?}");

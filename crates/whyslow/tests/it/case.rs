@@ -106,6 +106,24 @@ fn an_interrupted_case_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn a_case_that_is_stopped_while_it_checks_a_target_ends_at_once_and_leaves_nothing() {
+    let folder = library(CASE);
+    let temporary = fresh_folder();
+    let mut command = case_command(&folder, &["run", "tiny", "--smoke", "--out", "run"]);
+    command.env("TMPDIR", &temporary);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The log of the first server that is checked.
+    let checks = || std::fs::read_dir(&temporary).is_ok_and(|mut all| all.next().is_some());
+    assert!(within(ROUND_LIMIT, || checks() || child.try_wait().unwrap().is_some()));
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    assert!(printed.code == Some(1) && printed.err.contains("interrupted while '"), "{printed:?}");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "something is left");
+    assert!(!folder.join("run").exists(), "nothing was measured");
+}
+
+#[test]
 fn a_small_case_is_run_to_its_answer_and_taken_up_again() {
     let folder = library(CASE);
     let args = ["run", "tiny", "--smoke", "--out", "run", "--answer", "answer.md", "--format", "json"];

@@ -72,7 +72,7 @@ fn killed_it_leaves_no_process_and_a_run_that_reads_as_partial() {
     running.child.kill().unwrap();
     let (_, program, folder) = running.end();
     let text = nothing_left(&program, &folder, RunStatus::Running);
-    assert!(text.starts_with("PARTIAL RUN: not ended (killed, or still running) in block 1\n"), "{text}");
+    assert!(text.starts_with("PARTIAL RUN: not ended (killed, or still running) after block 1\n"), "{text}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn interrupted_it_keeps_what_was_measured_and_exits_with_1() {
     kill_process(pid, Signal::INT).unwrap();
     let (printed, program, folder) = running.end();
     assert_eq!(printed.code, Some(1), "{printed:?}");
-    assert!(printed.out.starts_with("PARTIAL RUN: interrupted in block 1"), "{printed:?}");
+    assert!(printed.out.starts_with("PARTIAL RUN: interrupted after block 1"), "{printed:?}");
     let text = nothing_left(&program, &folder, RunStatus::Partial);
     assert_eq!(text, printed.out, "the analysis of the directory is what was printed");
 }

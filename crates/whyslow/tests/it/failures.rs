@@ -118,6 +118,22 @@ fn a_server_that_begins_a_session_of_its_own_is_measured_like_any_other() {
     }
 }
 
+#[test]
+fn a_server_that_ends_where_it_is_to_say_names_is_watched_without() {
+    let folder = fresh_folder();
+    let picky = |name: &str| {
+        format!("{name}=sh -c 'test -z \"$NODE_OPTIONS\" || exit 3; exec {FIXTURE} {{port}} none'")
+    };
+    let (main, pr) = (picky("main"), picky("pr"));
+    let args = ["compare", &main, &pr, "--equal-rates", "none", "--out", "run"];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    let run = RunDir::open(&folder.join("run")).read().unwrap();
+    assert_eq!(run.diagnostics.len(), 2, "{said:?}");
+    for record in &run.diagnostics {
+        assert_eq!(record.failure, None, "{said:?}");
+    }
+}
+
 /// An arm that listens on `port`, whatever it is given.
 fn fixed(name: &str, port: u16) -> String {
     format!("{name}=sh -c \"exec '{FIXTURE}' {port} none\" {{port}}")

@@ -43,6 +43,7 @@ fn what_is_no_rung_is_refused() {
     for (args, want) in [
         (&["steps", "--steps", "three"][..], "has no variant 'three': it has one, two"),
         (&["threads"], "'threads' has no variants: a ladder needs"),
+        (&["nope"], "there is no target 'nope': 'whyslow targets list'"),
     ] {
         let printed = ladder(args);
         assert_eq!(printed.code, Some(2), "{printed:?}");

@@ -30,6 +30,9 @@ fn the_help_of_every_command_has_an_example() {
 /// Clap takes `{n}` for the end of a line.
 #[test]
 fn the_number_of_a_request_is_shown_as_it_is_typed() {
+    for args in [&["help", "--help"][..], &["help", "load", "-h"], &["man", "targets", "build"]] {
+        assert_eq!(whyslow(args).code, Some(0), "{args:?}");
+    }
     for args in [&["load", "-h"][..], &["load", "--help"], &["man", "load"]] {
         let words = whyslow(args).out.split_whitespace().collect::<Vec<_>>().join(" ");
         let want = "{uuid}, {random 1 100} and {n}, the number of the request, need no file";

@@ -13,6 +13,12 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "threads"], "a comparison needs two arms"),
     (&["compare", "--rate", "fast"], "'fast' is not a rate: write requests per second"),
     (&["compare", "--rate", "0"], "'0' is not a rate"),
+    (&["compare", "--rate", "100", "--equal-rates", "50", "--list"], "--equal-rates is for --rate max"),
+    (
+        &["compare", "--connections", "1000000", "--list"],
+        "--connections 1000000 is more than there are local ports",
+    ),
+    (&["compare", "--expect-status", "700", "--list"], "--expect-status 700 is no status of HTTP"),
     (&["compare", "--equal-rates", "100"], "--equal-rates '100' is not a percentage"),
     (&["compare", "--server-cpus", "first"], "'first' is not a CPU list: write Linux list notation"),
     (
@@ -56,16 +62,12 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "--fail-if", "threads slower"], "can never hold: 'threads' is the baseline"),
     (&["compare", "--fail-if", "futures sycalls > 1"], "there is no 'sycalls'; did you mean 'syscalls'?"),
     (&["compare", "--fail-if", "future syscalls > 1"], "there is no 'future'; did you mean 'futures'?"),
-    (&["compare", "--fail-if", "futures p99 > 20"], "'20' is none of p99; write 10ms for itself, 1.05x"),
+    (&["compare", "--fail-if", "futures p99 > 20"], "'20' is no time: write 20ms for p99 itself, 1.05x"),
     (
         &["compare", "--fail-if", "threads rss > 1.1x"],
         "'threads' is the baseline; write a value such as 64KiB",
     ),
     (&["compare", "--no-why", "--fail-if", "futures writes > 1"], "leave out --no-why"),
-    (&["compare", "--comment", "/no/where.md"], "--comment /no/where.md: there is no folder /no"),
-    // Not even root can make a file there.
-    (&["compare", "--comment", "/proc/comment.md"], "--comment /proc/comment.md: it cannot be written ("),
-    (&["compare", "--junit", "/tmp"], "--junit /tmp: that is a folder; name a file"),
     (
         &["compare", "--fail-if", "futures slower in p99", "--equal-rates", "none"],
         "can never hold: this run does not compare p99",
@@ -186,4 +188,51 @@ fn each_is_refused_with_its_sentence_and_nothing_is_started() {
         let left = std::fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, 0, "{args:?} left something: a run was begun");
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_said_before_anything_is_measured_and_is_no_wrong_command_line() {
+    let folder = crate::support::fresh_folder();
+    for (flag, file, reason) in [
+        ("--comment", "/no/where.md", "--comment /no/where.md: there is no folder /no"),
+        // Not even root can make a file there.
+        ("--comment", "/proc/comment.md", "--comment /proc/comment.md: it cannot be written ("),
+        ("--junit", "/tmp", "--junit /tmp: that is a folder; name a file"),
+    ] {
+        let printed = crate::support::whyslow_in(&folder, &["compare", flag, file]);
+        assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
+        assert!(printed.err.contains(reason) && !folder.join("whyslow-runs").exists(), "{printed:?}");
+    }
+}
+
+#[test]
+fn runs_and_arms_that_are_not_there_are_named_with_what_is() {
+    let folder = crate::support::fresh_folder();
+    let run = crate::report::kept_run();
+    std::fs::create_dir(folder.join("whyslow-runs")).unwrap();
+    std::fs::rename(run, folder.join("whyslow-runs/one")).unwrap();
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["view", "nosuch"], 2, "nosuch: there is no such run; the last ones here are whyslow-runs/one"),
+        (&["view", "--runs", "nosuch"], 2, "--runs nosuch: there is no such folder"),
+        (&["view", "--listen", "9000"], 2, "such as 127.0.0.1:9000"),
+        (&["history", "--runs", "/nosuch"], 2, "--runs /nosuch: there is no such folder"),
+        (&["history", "nosuch"], 2, "has an arm or target 'nosuch': there are "),
+        (&["analyse", "nosuch"], 1, "nosuch: there is no such run; the last ones here are whyslow-runs/one"),
+    ];
+    for (args, code, reason) in cases {
+        let printed = crate::support::whyslow_in(&folder, args);
+        assert_eq!(printed.code, Some(code), "{printed:?}");
+        assert!(printed.err.contains(reason), "{printed:?}");
+    }
+}
+
+#[test]
+fn a_folder_with_other_files_takes_no_run() {
+    let folder = crate::support::fresh_folder();
+    std::fs::create_dir(folder.join("notes")).unwrap();
+    std::fs::write(folder.join("notes/todo"), "mine").unwrap();
+    let printed = crate::support::whyslow_in(&folder, &["compare", "--quick", "--out", "notes"]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
+    assert!(printed.err.contains("it holds todo and no run: name a folder that is empty"), "{printed:?}");
+    assert_eq!(std::fs::read_dir(folder.join("notes")).unwrap().count(), 1);
 }

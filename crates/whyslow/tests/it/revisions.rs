@@ -154,8 +154,21 @@ fn what_an_earlier_build_left_in_the_work_tree_is_not_taken_along() {
     let verify = ["compare", "main=git:.", "pr=git:.", "--run", &run(), "--build", build, "--verify"];
     let printed = repository.whyslow(&verify);
     assert_eq!(printed.code, Some(0), "{printed:?}");
-    assert!(printed.err.contains("pr: server is left out: git does not track it"), "{printed:?}");
+    let said =
+        "pr: git does not track server: the build begins without, and what it does not make is put back";
+    assert!(printed.err.contains(said), "{printed:?}");
     assert_eq!(repository.everything(), before);
+    // The build makes none of that name, or one of its own.
+    let copy = "cp fault {build}";
+    for (build, holds) in [
+        (copy.to_owned(), "built from other files"),
+        (format!("test ! -e server && {copy} && echo its own >server"), "its own"),
+    ] {
+        let run = format!("sh -c 'grep -q \"{holds}\" server && exec {FIXTURE} {{port}} none'");
+        let args = ["compare", "main=git:.", "pr=git:.", "--run", &run, "--build", &build, "--verify"];
+        let printed = repository.whyslow(&args);
+        assert_eq!(printed.code, Some(0), "{build}: {printed:?}");
+    }
 }
 
 #[test]

@@ -15,6 +15,11 @@ impl std::fmt::Display for HpackError {
 
 impl std::error::Error for HpackError {}
 
+/// Most changes of the table's size at the start of a block: to the smallest size that was granted meanwhile, and to the last.
+///
+/// Source: RFC 7541, section 4.2.
+const UPDATES_MAX: u32 = 2;
+
 /// Reads the blocks of one connection, in their order.
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -38,7 +43,7 @@ impl Decoder {
     /// [`HpackError`] if the block is none.
     pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), HpackError> {
         let mut rest = block;
-        let mut begun = false;
+        let (mut begun, mut updates) = (false, 0);
         while let Some(first) = rest.first() {
             rest = match first {
                 0x80.. => {
@@ -47,8 +52,9 @@ impl Decoder {
                     field(name, value);
                     after
                 }
-                0x20..0x40 if begun => return Err(HpackError),
+                0x20..0x40 if begun || updates == UPDATES_MAX => return Err(HpackError),
                 0x20..0x40 => {
+                    updates += 1;
                     rest = self.resize(rest)?;
                     continue;
                 }

@@ -34,10 +34,13 @@ pub struct Entry<'e> {
     pub referer: Option<&'e str>,
     /// What the client calls itself.
     pub user_agent: Option<&'e str>,
+    /// What the handler returned instead of an answer. It is the last of the line, in quotes, where there is one.
+    pub error: Option<&'e io::Error>,
 }
 
 /// `handler`, with `tell` called after each of its answers, on the same coroutine. A panic is told by
-/// [`Event::HandlerPanicked`](crate::Event::HandlerPanicked) alone.
+/// [`Event::HandlerPanicked`](crate::Event::HandlerPanicked) alone, and a request that reaches no handler, being malformed, say, by
+/// [`Event::RequestRefused`](crate::Event::RequestRefused).
 pub fn logged<F, T>(
     handler: F,
     tell: T,
@@ -66,6 +69,7 @@ where
             took: begun.elapsed(),
             referer: request.header("referer"),
             user_agent: request.header("user-agent"),
+            error: outcome.as_ref().err(),
         });
         outcome
     })
@@ -93,7 +97,11 @@ impl fmt::Display for Entry<'_> {
         for field in [self.referer, self.user_agent] {
             write!(out, " \"{}\"", Quoted(field.unwrap_or("-")))?;
         }
-        write!(out, " {}", self.took.as_micros())
+        write!(out, " {}", self.took.as_micros())?;
+        match self.error {
+            Some(error) => write!(out, " \"{}\"", Quoted(&error.to_string())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -145,10 +153,14 @@ mod tests {
             took: Duration::from_micros(250),
             referer: None,
             user_agent: Some("x\ty\\\u{85}"),
+            error: None,
         };
         assert_eq!(
             entry.to_string(),
             "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a\\\"b HTTP/1.1\" 200 13 \"-\" \"x\\x09y\\\\\\x85\" 250"
         );
+        let error = std::io::Error::other("no\n\"luck\"");
+        let failed = Entry { error: Some(&error), ..entry }.to_string();
+        assert!(failed.ends_with(" 250 \"no\\x0a\\\"luck\\\"\""), "{failed}");
     }
 }

@@ -1,6 +1,7 @@
 //! Handlers by method and path.
 
 use super::percent;
+use crate::rt::watch::Name;
 use crate::{Done, Request, Response, StatusError};
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,9 @@ type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::
 /// `/files/{*path}`.
 ///
 /// HEAD is answered by the handler of GET, whose body is then not sent. An unknown path is answered with 404, an
-/// unknown method of a known path with 405; OPTIONS says which there are.
+/// unknown method of a known path with 405; OPTIONS says which there are, and of `*` those of all paths.
+///
+/// What is told of a handler, by [`Event`](crate::Event) and by the stacks of those that wait, names its route.
 ///
 /// ```no_run
 /// let router = straightline::kit::Router::new()
@@ -34,8 +37,11 @@ pub struct Router {
 /// The handlers of one path.
 struct Methods {
     pattern: String,
-    handlers: Vec<(String, Box<Route>)>,
+    handlers: Vec<Handler>,
 }
+
+/// A route as it is called in events, such as `GET /users/{id}`; its method, and what answers.
+type Handler = (&'static Name, String, Box<Route>);
 
 /// Why a route cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,10 +106,11 @@ impl Router {
             self.paths.push(Methods { pattern: path.to_owned(), handlers: Vec::new() });
         }
         let handlers = &mut self.paths[place].handlers;
-        if handlers.iter().any(|(other, _)| other == method) {
+        if handlers.iter().any(|(_, other, _)| other == method) {
             return Err(RouteError::Twice { method: method.to_owned(), path: path.to_owned() });
         }
-        handlers.push((method.to_owned(), Box::new(handler)));
+        let name = Name::keep(&format!("{method} {path}"));
+        handlers.push((name, method.to_owned(), Box::new(handler)));
         Ok(self)
     }
 
@@ -113,6 +120,9 @@ impl Router {
     ///
     /// Those of the handler, and of sending.
     pub fn serve<'a>(&self, request: &mut Request<'a>, response: Response<'a>) -> io::Result<Done> {
+        if request.method() == "OPTIONS" && request.path() == "*" {
+            return response.status(204).header("allow", self.allowed())?.send(b"");
+        }
         let Ok(found) = self.routes.at(request.path()) else {
             return response
                 .status(404)
@@ -121,33 +131,48 @@ impl Router {
         };
         let methods = &self.paths[*found.value];
         match methods.handler(request.method()) {
-            Some(handler) => handler(request, response, &Params { found: found.params }),
+            Some((name, _, handler)) => {
+                request.name_route(name);
+                handler(request, response, &Params { found: found.params })
+            }
             None => {
                 let status = if request.method() == "OPTIONS" { 204 } else { 405 };
-                response.status(status).header("allow", methods.allowed())?.send(b"")
+                response.status(status).header("allow", allowed(methods.names()))?.send(b"")
             }
         }
+    }
+
+    /// What the server answers at some path or other.
+    ///
+    /// Source: RFC 9110, section 9.3.7.
+    fn allowed(&self) -> String {
+        allowed(self.paths.iter().flat_map(Methods::names))
     }
 }
 
 impl Methods {
-    fn handler(&self, method: &str) -> Option<&Route> {
-        let of = |wanted: &str| self.handlers.iter().find(|(other, _)| other == wanted);
-        let found = of(method).or_else(|| if method == "HEAD" { of("GET") } else { None });
-        found.map(|(_, handler)| &**handler)
+    fn handler(&self, method: &str) -> Option<&Handler> {
+        let of = |wanted: &str| self.handlers.iter().find(|(_, other, _)| other == wanted);
+        of(method).or_else(|| if method == "HEAD" { of("GET") } else { None })
     }
 
-    /// The value of `Allow`.
-    fn allowed(&self) -> String {
-        let mut allowed: Vec<&str> = self.handlers.iter().map(|(method, _)| method.as_str()).collect();
-        let get = allowed.contains(&"GET");
-        for (method, answered) in [("HEAD", get), ("OPTIONS", true)] {
-            if answered && !allowed.contains(&method) {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.handlers.iter().map(|(_, method, _)| method.as_str())
+    }
+}
+
+/// The value of `Allow`, where these methods have handlers.
+fn allowed<'m>(methods: impl Iterator<Item = &'m str>) -> String {
+    let mut allowed = Vec::new();
+    for method in methods {
+        let follows = if method == "GET" { "HEAD" } else { "OPTIONS" };
+        for method in [method, follows, "OPTIONS"] {
+            if !allowed.contains(&method) {
                 allowed.push(method);
             }
         }
-        allowed.join(", ")
     }
+    allowed.join(", ")
 }
 
 /// The parts of a path that a route left open.

@@ -8,11 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
-
-/// A connection that rested longer is looked at before it is used: the server may have closed it. One that was given
-/// back a moment ago would have shown it.
-pub(super) const REST_TIME: Duration = Duration::from_millis(10);
+use std::time::Instant;
 
 /// The shelves of one pool. `B` is what each shard has beside its connections.
 #[derive(Debug)]
@@ -37,8 +33,8 @@ pub(super) struct Shelf<C, B = ()> {
 
 #[derive(Debug)]
 struct State<C> {
-    /// Connections that nobody uses, and since when; the last given back is the first taken.
-    idle: Vec<(Box<C>, Instant)>,
+    /// Connections that nobody uses; the last given back is the first taken.
+    idle: Vec<Box<C>>,
     /// Connections that are open, or are being opened.
     open: usize,
     waiting: VecDeque<Arc<Promise<Grant<C>>>>,
@@ -47,7 +43,8 @@ struct State<C> {
 /// What one is given who wants a connection.
 #[derive(Debug)]
 pub(super) enum Grant<C> {
-    Connection(Box<C>, Instant),
+    /// One that rested, or that another has just given back. Whoever takes it looks first whether it is quiet.
+    Connection(Box<C>),
     /// Leave to open one.
     Leave,
 }
@@ -135,8 +132,8 @@ impl<C, B> Shelf<C, B> {
         let promise = {
             let mut state = unpoisoned(&self.state);
             if state.waiting.is_empty() {
-                if let Some((connection, since)) = state.idle.pop() {
-                    return Ok((Grant::Connection(connection, since), false));
+                if let Some(connection) = state.idle.pop() {
+                    return Ok((Grant::Connection(connection), false));
                 }
                 if state.open < most {
                     state.open += 1;
@@ -178,7 +175,7 @@ impl<C, B> Shelf<C, B> {
         match (next, grant) {
             // Under the lock, so that whoever finds itself called finds what it was called for.
             (Some(next), grant) => next.keep(grant),
-            (None, Grant::Connection(connection, since)) => state.idle.push((connection, since)),
+            (None, Grant::Connection(connection)) => state.idle.push(connection),
             (None, Grant::Leave) => state.open -= 1,
         }
     }
@@ -201,7 +198,7 @@ impl<C, B> Place<C, B> {
     pub(super) fn give_back(mut self, connection: Box<C>, is_clean: bool) {
         self.kept = is_clean;
         if is_clean {
-            self.shelf.give(Grant::Connection(connection, Instant::now()));
+            self.shelf.give(Grant::Connection(connection));
         }
     }
 }

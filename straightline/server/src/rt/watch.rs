@@ -12,14 +12,24 @@ pub(crate) struct Name(&'static str);
 impl Name {
     /// The one `Name` of `text`. Names are few (handlers and places that spawn), so they are kept for good.
     pub(crate) fn intern(text: &'static str) -> &'static Self {
+        Self::of(text, || text)
+    }
+
+    fn of(text: &str, kept: impl FnOnce() -> &'static str) -> &'static Self {
         static NAMES: std::sync::Mutex<Vec<&'static Name>> = std::sync::Mutex::new(Vec::new());
         let mut names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(name) = names.iter().find(|name| name.0 == text) {
             return name;
         }
-        let name = Box::leak(Box::new(Self(text)));
+        let name = Box::leak(Box::new(Self(kept())));
         names.push(name);
         name
+    }
+
+    /// The one `Name` of a text that was made up at run time: that of a route.
+    #[cfg(feature = "router")]
+    pub(crate) fn keep(text: &str) -> &'static Self {
+        Self::of(text, || Box::leak(text.into()))
     }
 
     pub(crate) fn text(&self) -> &'static str {
@@ -59,9 +69,15 @@ impl Watch {
     /// A coroutine begins to run, or runs on.
     #[inline]
     pub(crate) fn enter(&self, name: &'static Name) {
-        self.name.store(std::ptr::from_ref(name).cast_mut(), Ordering::Relaxed);
+        self.rename(name);
         let switches = self.switches.load(Ordering::Relaxed);
         self.switches.store(switches + 1, Ordering::Release);
+    }
+
+    /// What runs goes by another name from now on.
+    #[inline]
+    pub(crate) fn rename(&self, name: &'static Name) {
+        self.name.store(std::ptr::from_ref(name).cast_mut(), Ordering::Relaxed);
     }
 
     /// It gave the thread back.
@@ -78,6 +94,11 @@ impl Watch {
     pub(crate) fn name(&self) -> &'static Name {
         // SAFETY: Only references to names that live for good are ever stored.
         unsafe { &*self.name.load(Ordering::Relaxed) }
+    }
+
+    /// Whether the watchdog has found the present run too long.
+    pub(crate) fn is_held(&self) -> bool {
+        self.overrun.load(Ordering::Relaxed)
     }
 
     /// When the clock of the shard began.
@@ -152,7 +173,7 @@ impl Watchdog {
 
     /// Whether the last look found the shard held too long.
     pub(crate) fn is_held(&self) -> bool {
-        self.watch.overrun.load(Ordering::Relaxed)
+        self.watch.is_held()
     }
 }
 

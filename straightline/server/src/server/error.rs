@@ -95,6 +95,7 @@ impl From<io::Error> for Error {
 pub struct StatusError {
     status: u16,
     message: std::borrow::Cow<'static, str>,
+    cause: Option<Box<str>>,
 }
 
 impl StatusError {
@@ -102,7 +103,14 @@ impl StatusError {
     /// and may allow no text: it becomes 500.
     pub fn new(status: u16, message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         let status = if (400..=599).contains(&status) { status } else { 500 };
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), cause: None }
+    }
+
+    /// The same with what lies behind it: the client is not told that, but [`Event::HandlerFailed`](crate::Event::HandlerFailed)
+    /// and the access log say it.
+    pub fn because(mut self, cause: impl fmt::Display) -> Self {
+        self.cause = Some(cause.to_string().into());
+        self
     }
 
     /// The status that `error` is answered with, if it says one.
@@ -118,7 +126,8 @@ impl StatusError {
 
 impl fmt::Display for StatusError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} ({})", self.message, self.status)
+        write!(out, "{} ({})", self.message, self.status)?;
+        self.cause.iter().try_for_each(|cause| write!(out, ": {cause}"))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::conn::Conn;
 use super::http2::Stream;
 use super::output::Output;
+use crate::rt::watch::Name;
 use http1::request::{Request, RequestHead};
 use std::cell::{Cell, RefCell};
 
@@ -50,6 +51,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) expects: Cell<bool>,
     /// Whether bytes of the body are still to be received.
     pub(crate) body_left: Cell<BodyLeft>,
+    /// The route that a router chose.
+    pub(crate) route: Cell<Option<&'static Name>>,
     pub(crate) is_head: bool,
     pub(crate) upgrade: bool,
     pub(crate) minor_version: u8,
@@ -76,6 +79,7 @@ impl<'a> Exchange<'a> {
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
+            route: Cell::new(None),
             is_head: view.has_method(b"HEAD"),
             upgrade: head.upgrade,
             minor_version: head.minor_version,
@@ -90,6 +94,33 @@ impl<'a> Exchange<'a> {
         view: &Request<'_>,
     ) -> Self {
         Self { output, way: Way::Stream(stream), ..Self::new(stream.conn(), head, view) }
+    }
+
+    /// Calls the handler by its route, in all that is told of it.
+    #[cfg(feature = "router")]
+    pub(crate) fn name_route(&self, route: &'static Name) {
+        self.route.set(Some(route));
+        self.rename(route);
+    }
+
+    /// Calls the coroutine again what it was called before a router chose a route: others of its connection may follow.
+    #[inline]
+    pub(crate) fn leave_route(&self) {
+        if self.route.get().is_some() {
+            self.rename(self.conn.worker().name());
+        }
+    }
+
+    #[cold]
+    fn rename(&self, name: &'static Name) {
+        if let Some(shard) = self.conn.worker().shard() {
+            shard.rename(name);
+        }
+    }
+
+    /// What the handler is called in what is told of it.
+    pub(crate) fn name(&self) -> &'static str {
+        self.route.get().unwrap_or_else(|| self.conn.worker().name()).text()
     }
 
     /// Counts what the handler wrote of the body.

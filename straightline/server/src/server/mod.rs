@@ -190,7 +190,7 @@ impl Server {
         self
     }
 
-    /// Drains within `deadline` on SIGTERM and SIGINT, and tells the stacks of all coroutines on SIGUSR1.
+    /// Drains within `deadline` on SIGTERM and SIGINT, at once on the second of them, and tells the stacks of all coroutines on SIGUSR1.
     pub fn on_signals(mut self, deadline: Duration) -> Self {
         self.options.signals = Some(deadline);
         self
@@ -214,6 +214,19 @@ impl Server {
     }
 
     /// Serves until the server is drained, by a signal or a [`Handle`].
+    ///
+    /// A closure that is written here needs no types; a function, and a closure that is kept in a variable, say them:
+    ///
+    /// ```no_run
+    /// use straightline::{Done, Request, Response, Server};
+    ///
+    /// fn hello<'a>(request: &mut Request<'a>, response: Response<'a>) -> std::io::Result<Done> {
+    ///     response.send(request.path().as_bytes())
+    /// }
+    ///
+    /// Server::bind("127.0.0.1:8080")?.serve(hello)?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -101,8 +101,10 @@ impl<'a> Request<'a> {
     }
 
     /// The fields after a body, chunked or by HTTP/2, once it was read to its end. They are never among [`Request::headers`].
-    pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.body.trailers()
+    /// Names and values are as those of [`Request::headers`].
+    pub fn trailers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        // A name is a token, or the body was refused.
+        self.body.trailers().map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
     }
 
     /// Refuses a body of more than `bytes` bytes, now if its length is known, or else while it is read.
@@ -136,6 +138,12 @@ impl<'a> Request<'a> {
     pub(crate) fn answered(&self) -> Option<(u16, u64)> {
         let status = self.exchange.status.get();
         (status != 0).then(|| (status, self.exchange.body_bytes.get()))
+    }
+
+    /// Calls the handler by its route, in all that is told of it.
+    #[cfg(feature = "router")]
+    pub(crate) fn name_route(&self, route: &'static crate::rt::watch::Name) {
+        self.exchange.name_route(route);
     }
 
     /// The address of the client.

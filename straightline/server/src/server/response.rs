@@ -85,6 +85,11 @@ pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) 
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
+/// The status whose body has no bytes, which its head has to say.
+///
+/// Source: RFC 9110, section 15.3.6.
+const RESET_CONTENT: u16 = 205;
+
 /// Whether a response of this status never has a body.
 fn is_bodiless(status: u16) -> bool {
     status == 204 || status == 304
@@ -121,7 +126,7 @@ impl<'a> Response<'a, Fresh> {
     /// Adds a field.
     ///
     /// `Content-Length` promises a length, which is then enforced; `Connection: close` closes the connection after
-    /// this answer. `Date` is added if it is not given.
+    /// this answer, and `Connection: upgrade` goes with an `Upgrade` field (HTTP/2 has neither). `Date` is added if it is not given.
     ///
     /// # Errors
     ///
@@ -185,8 +190,10 @@ impl<'a> Response<'a, Fresh> {
     fn connection(&self, value: &[u8]) -> io::Result<bool> {
         if value.eq_ignore_ascii_case(b"close") {
             self.exchange.keep.set(false);
+        } else if value.eq_ignore_ascii_case(b"upgrade") {
+            return Ok(false); // it is written as it is, and left out by streams
         } else if !value.eq_ignore_ascii_case(b"keep-alive") {
-            return Err(invalid("of Connection only `close` can be set"));
+            return Err(invalid("of Connection only `close` and `upgrade` can be set"));
         }
         Ok(true)
     }
@@ -263,10 +270,23 @@ impl<'a> Response<'a, Fresh> {
         if is_bodiless(self.state.status) {
             return if body.is_empty() { Ok(None) } else { Err(invalid("this status allows no body")) };
         }
-        match self.state.promised {
+        if self.state.status == RESET_CONTENT && !body.is_empty() {
+            return Err(invalid("this status allows no body"));
+        }
+        match self.promised()? {
             Some(promised) if self.exchange.is_head && body.is_empty() => Ok(Some(promised)),
             Some(promised) if promised != length => Err(invalid("another Content-Length was promised")),
             _ => Ok(Some(length)),
+        }
+    }
+
+    /// The length of the body as it was promised, or as the status has it.
+    #[inline]
+    fn promised(&self) -> io::Result<Option<u64>> {
+        match (self.state.status, self.state.promised) {
+            (RESET_CONTENT, Some(1..)) => Err(invalid("this status allows no body")),
+            (RESET_CONTENT, _) => Ok(Some(0)),
+            (_, promised) => Ok(promised),
         }
     }
 
@@ -336,7 +356,7 @@ impl<'a> Response<'a, Fresh> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the status is none.
+    /// `InvalidInput` if the status is none, or is 205 and a body was promised.
     pub fn start(self) -> io::Result<Response<'a, Streaming>> {
         match self.exchange.way {
             Way::Usual => self.start_as_usual(),
@@ -351,7 +371,7 @@ impl<'a> Response<'a, Fresh> {
             self.refuse_tunnel()?;
             return self.start_as_usual();
         };
-        let (framing, said) = match self.state.promised {
+        let (framing, said) = match self.promised()? {
             _ if is_bodiless(self.state.status) => (Framing::Nothing(None), None),
             promised if exchange.is_head => (Framing::Nothing(promised), promised),
             promised => (Framing::Stream(promised), promised),
@@ -363,7 +383,7 @@ impl<'a> Response<'a, Fresh> {
 
     fn start_as_usual(self) -> io::Result<Response<'a, Streaming>> {
         let exchange = self.exchange;
-        let promised = self.state.promised;
+        let promised = self.promised()?;
         let framing = match promised {
             _ if is_bodiless(self.state.status) => Framing::Nothing(None),
             _ if exchange.is_head => Framing::Nothing(promised),

@@ -5,12 +5,13 @@ use super::balance::{Balance, Gauge, LOOK_EVERY, Member, Place};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
-use super::handle::{Handle, Helpers, Inner, Kind, Running};
+use super::handle::{GRACE, Handle, Helpers, Inner, Kind, Life, Running};
 use super::listen::Listening;
 use super::relief::Relief;
 use super::service::Service;
 use super::worker::Worker;
 use crate::rt::cpus;
+use crate::rt::deafen;
 use crate::rt::driver::{Epoll, Ready};
 use crate::rt::shard::{Shard, ShardOptions, Source};
 use crate::rt::slab::Key;
@@ -21,11 +22,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::{Duration, Instant};
-
-/// How long cancelled coroutines may take to give up, after the deadline of a drain.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// How a server is to run, apart from what it does.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +41,33 @@ pub(crate) struct Link {
     pub(crate) counters: Arc<Counters>,
     /// Where it listens, for as long as it does.
     pub(crate) listener: Weak<OwnedFd>,
+    /// Whether others hold the same socket.
+    pub(crate) shared: bool,
 }
 
 impl Link {
     pub(crate) fn drain(&self, until: Instant) {
+        // A shard that is held does not hear of it yet, and lets nobody in any more either.
+        if let Some(listener) = self.own_listener() {
+            deafen(&listener).ok();
+        }
         self.remote.call(move |shard| {
             if let Some(worker) = current_worker() {
                 Drain::begin(&worker, shard, until);
             }
         });
+    }
+
+    /// Where it listens, if nobody else does there.
+    fn own_listener(&self) -> Option<Arc<OwnedFd>> {
+        if self.shared { None } else { self.listener.upgrade() }
+    }
+
+    /// Closes the port of a shard that does not do so itself.
+    pub(crate) fn shut(&self) {
+        if let Some(listener) = self.own_listener() {
+            rustix::net::shutdown(&*listener, rustix::net::Shutdown::Both).ok();
+        }
     }
 }
 
@@ -82,6 +98,7 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let count = plan.workers.unwrap_or(cpus.len().max(1));
     let (address, shared) = (listening.address(), listening.is_shared());
     let (report, reports) = mpsc::channel();
+    let (news, heard) = mpsc::channel();
     let balance = Balance::new(count);
     let (mut threads, mut failure) = (Vec::with_capacity(count), None);
     for (index, socket) in listening.split(count)?.into_iter().enumerate() {
@@ -90,7 +107,8 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
         let balance = Arc::clone(&balance);
         let start = Start { index, shards: count, socket, shared, cpu, plan, service, balance };
         let thread = std::thread::Builder::new().name(format!("straightline-{index}"));
-        match thread.spawn(move || start.run(report)) {
+        let life = Life::new(&news, index);
+        match thread.spawn(move || life.live(|| start.run(report))) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 failure = Some(error);
@@ -104,9 +122,9 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     service.tell(Event::Listening { address, shards: count, runtime });
     let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
     let (relief, gauge) = (Relief::from_links(&links), Gauge::new(balance, Instant::now()));
-    let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
+    let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service), news };
     let handle = Handle { inner: Arc::new(inner) };
-    let mut running = Running { handle, threads, helpers: Helpers::default() };
+    let mut running = Running { handle, threads, news: Mutex::new(heard), helpers: Helpers::default() };
     let helped = running.helpers.watch(watches, relief, gauge, plan.hold_limit, service);
     let helped = helped.and_then(|()| running.listen_for_signals(plan.signals));
     running.unless_failed(helped)
@@ -166,6 +184,7 @@ impl Start {
             watch: Arc::clone(shard.watch()),
             counters: worker.counters_shared(),
             listener,
+            shared: self.shared,
         };
         // One that does not listen is in nobody's hands, and would wait for ever.
         let listens = opened.is_ok();
@@ -327,13 +346,19 @@ impl Running {
         self.helpers.signals = Some(signals.handle());
         let handle = self.handle();
         std::thread::Builder::new().name("straightline-signals".into()).spawn(move || {
+            let mut drains = false;
             for signal in signals.forever() {
                 match signal {
                     SIGUSR1 => {
                         let stacks = handle.stacks();
                         handle.inner.service.tell(Event::Stacks(stacks));
                     }
-                    _ => handle.drain(deadline),
+                    // Who asks twice waits no longer.
+                    _ => handle.drain(if std::mem::replace(&mut drains, true) {
+                        Duration::ZERO
+                    } else {
+                        deadline
+                    }),
                 }
             }
         })?;

@@ -77,8 +77,8 @@ impl Response<'_, Streaming> {
     /// # Errors
     ///
     /// As [`Response::end`], and `InvalidInput` for a bad field.
-    pub fn end_with_trailers(self, trailers: &[(&str, &str)]) -> io::Result<Done> {
-        self.end_with(trailers.iter().map(|(name, value)| (*name, value.as_bytes())))
+    pub fn end_with_trailers(self, trailers: &[(&str, impl AsRef<[u8]>)]) -> io::Result<Done> {
+        self.end_with(trailers.iter().map(|(name, value)| (*name, value.as_ref())))
     }
 
     fn end_with<'t>(mut self, trailers: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> io::Result<Done> {

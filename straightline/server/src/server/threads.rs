@@ -5,7 +5,7 @@ use super::conn::{Conn, live, wait};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
-use super::handle::{Handle, Helpers, Inner, Kind, Running};
+use super::handle::{Handle, Helpers, Inner, Kind, Life, Running};
 use super::listen::Listening;
 use super::run::Plan;
 use super::service::Service;
@@ -18,7 +18,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long the acceptor rests when there are no descriptors, threads or room.
@@ -54,7 +54,9 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
     let socket = listening.split(1)?.remove(0);
     let accepting = Arc::clone(&threads);
     let acceptor = std::thread::Builder::new().name("straightline-accept".into());
-    let acceptor = acceptor.spawn(move || {
+    let (news, heard) = mpsc::channel();
+    let life = Life::new(&news, 0);
+    let live = move || {
         accept(&accepting, &socket);
         // A socket that others hold as well stays open, and its clients are theirs too.
         if !shared && deafen(&socket).is_ok() {
@@ -63,11 +65,13 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
         take_waiting(|| sys::accept(&socket), |connection| drop(accepting.take_up(connection)));
         drop(socket);
         accepting.wait_for_end()
-    })?;
+    };
+    let acceptor = acceptor.spawn(move || life.live(live))?;
     let runtime = "a thread for each connection".to_owned();
     service.tell(Event::Listening { address, shards: 0, runtime });
-    let handle = Handle { inner: Arc::new(Inner { kind: Kind::Threads(threads), address, service }) };
-    let mut running = Running { handle, threads: vec![acceptor], helpers: Helpers::default() };
+    let handle = Handle { inner: Arc::new(Inner { kind: Kind::Threads(threads), address, service, news }) };
+    let mut running =
+        Running { handle, threads: vec![acceptor], news: Mutex::new(heard), helpers: Helpers::default() };
     let listens = running.listen_for_signals(plan.signals);
     running.unless_failed(listens)
 }

@@ -6,6 +6,7 @@ use super::body::{After as AfterBody, Body};
 use super::buffer::Input;
 use super::conn::{After, Conn, Start};
 use super::error::StatusError;
+use super::event::Event;
 use super::exchange::{CONNECTION_CLOSE, Exchange, Progress};
 use super::limits::OUTPUT_BYTES;
 use super::request::Request;
@@ -184,7 +185,7 @@ fn exchange<'b>(
     let early = &bytes[head.head_bytes..];
     let mut request = Request::new(&exchange, view, Body::new(head.framing, early, limit, &exchange));
     conn.worker().counters().requests.add(1);
-    let outcome = call(conn, &mut request, Response::new(&exchange));
+    let outcome = call(&exchange, &mut request, Response::new(&exchange));
     let after = conclude(&exchange, request.body_mut(), outcome);
     (after, request.into_body().finish())
 }
@@ -197,9 +198,15 @@ pub(super) enum Outcome {
 }
 
 #[inline]
-pub(super) fn call<'a>(conn: &Conn, request: &mut Request<'a>, response: Response<'a>) -> Outcome {
-    let handler = conn.worker().handler();
-    match catch_unwind(AssertUnwindSafe(|| handler(request, response))) {
+pub(super) fn call<'a>(
+    exchange: &'a Exchange<'a>,
+    request: &mut Request<'a>,
+    response: Response<'a>,
+) -> Outcome {
+    let handler = exchange.conn.worker().handler();
+    let returned = catch_unwind(AssertUnwindSafe(|| handler(request, response)));
+    exchange.leave_route();
+    match returned {
         Ok(Ok(Done { .. })) => Outcome::Answered,
         Ok(Err(error)) => Outcome::Failed(error),
         Err(_) => Outcome::Panicked,
@@ -232,7 +239,7 @@ fn drain(exchange: &Exchange<'_>, body: &mut Body<'_>) -> Option<After> {
 #[cold]
 fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Option<After> {
     let conn = exchange.conn;
-    let (status, message) = note_failure(conn, &outcome);
+    let (status, message) = note_failure(exchange, &outcome);
     let sound = !matches!(outcome, Outcome::Panicked);
     match exchange.progress.get() {
         Progress::Fresh => {}
@@ -252,19 +259,31 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
 }
 
 /// Counts a handler that did not answer, and says what its client is told.
-pub(super) fn note_failure(conn: &Conn, outcome: &Outcome) -> (u16, String) {
-    let counters = conn.worker().counters();
+pub(super) fn note_failure(exchange: &Exchange<'_>, outcome: &Outcome) -> (u16, String) {
+    let worker = exchange.conn.worker();
+    let counters = worker.counters();
     match outcome {
         Outcome::Panicked => {
             counters.handler_panics.add(1);
-            conn.worker().report_panic();
+            worker.tell(Event::HandlerPanicked { handler: exchange.name() });
             (500, "the handler panicked".to_owned())
         }
         Outcome::Failed(error) => {
             counters.handler_errors.add(1);
-            status_of(error)
+            let (status, message) = status_of(error);
+            tell_failure(exchange, error, status);
+            (status, message)
         }
         Outcome::Answered => (500, "the handler did not answer".to_owned()),
+    }
+}
+
+/// Tells why a handler failed, unless the error is an answer to its client.
+fn tell_failure(exchange: &Exchange<'_>, error: &io::Error, status: u16) {
+    let begun = exchange.status.get();
+    if status >= 500 || begun != 0 {
+        let (handler, status) = (exchange.name(), if begun == 0 { status } else { begun });
+        exchange.conn.worker().tell(Event::HandlerFailed { handler, status, error: error.to_string() });
     }
 }
 
@@ -285,8 +304,15 @@ fn status_of(error: &io::Error) -> (u16, String) {
 
 /// Answers a request that reaches no handler, and says that the connection closes.
 pub(crate) fn refuse(conn: &Conn, status: u16, message: &str) {
+    tell_refusal(conn, status, message);
     conn.ensure_output();
     answer(conn, status, message, CONNECTION_CLOSE, false);
+}
+
+/// Tells of a request that reaches no handler.
+pub(super) fn tell_refusal(conn: &Conn, status: u16, message: &str) {
+    let (peer, reason) = (conn.peer_addr().ok(), message.to_owned());
+    conn.worker().tell(Event::RequestRefused { peer, status, reason });
 }
 
 /// Appends an answer of the server's own, with the field that says whether the connection is kept.

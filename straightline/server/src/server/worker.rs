@@ -109,11 +109,6 @@ impl Worker {
         self.service.tell(event);
     }
 
-    #[cold]
-    pub(crate) fn report_panic(&self) {
-        self.tell(Event::HandlerPanicked { handler: self.service.name.text() });
-    }
-
     pub(crate) fn is_plain(&self) -> bool {
         self.service.is_plain()
     }

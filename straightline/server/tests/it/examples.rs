@@ -22,11 +22,13 @@ mod tls;
 #[path = "../../examples/websocket.rs"]
 mod websocket;
 
+use crate::http2::raw::{Raw, asking, block, data, frame};
 use crate::support::{Client, PATIENCE, TestServer, echo};
-use std::io::Write;
+use http2::PREFACE;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use straightline::Server;
+use straightline::{Done, Request, Response, Server};
 use tungstenite::Message;
 
 fn server() -> Server {
@@ -90,6 +92,105 @@ fn the_proxy_passes_bodies_of_every_kind_both_ways() {
     drop(behind);
     client.send(b"GET /gone HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(client.response().status, 502, "nobody is behind it any more");
+}
+
+/// What a server behind the proxy has seen of a request, all of it.
+fn seen(request: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+    let mut body = String::new();
+    request.read_to_string(&mut body)?;
+    let field = |(name, value): (&str, &[u8])| format!("{name}: {}\n", String::from_utf8_lossy(value));
+    let (fields, trailers): (String, String) =
+        (request.headers().map(field).collect(), request.trailers().map(field).collect());
+    let text = format!("{} {}\n{fields}\n{body}\n{trailers}", request.method(), request.target());
+    response.send(text.to_ascii_lowercase().as_bytes())
+}
+
+#[test]
+fn the_proxy_says_itself_where_a_request_ends_and_whom_it_is_for() {
+    let behind = TestServer::new(seen);
+    let running = proxy::start(server(), behind.address).unwrap();
+    let ask = |request: &str| {
+        let mut client = Client::new(running.local_addr());
+        client.send(request.as_bytes());
+        client.response()
+    };
+    let evil = "GET /admin HTTP/1.1\r\nHost: x\r\n\r\n";
+    let length = evil.len();
+    for (request, wanted, unwanted) in [
+        // A connection option takes away neither where the body ends, nor whom the request is for, nor who sends it.
+        (
+            format!("POST /a HTTP/1.1\r\nHost: a\r\nConnection: content-length\r\nContent-Length: {length}\r\n\r\n{evil}"),
+            format!("content-length: {length}\n"),
+            "transfer-encoding",
+        ),
+        (
+            "GET /a HTTP/1.1\r\nHost: a\r\nConnection: host, Authorization, x-b\r\nAuthorization: me\r\nX-B: 1\r\n\r\n".into(),
+            "host: a\n".into(),
+            "x-b",
+        ),
+        ("GET /a HTTP/1.1\r\nHost: a\r\nConnection: authorization\r\nAuthorization: me\r\n\r\n".into(), "authorization: me\n".into(), "x-b"),
+        (
+            "POST /a HTTP/1.1\r\nHost: a\r\nConnection: transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n".into(),
+            "\n\nabc\nx-sum: 7\n".into(),
+            "content-length",
+        ),
+        // Source: RFC 9112, section 3.2.2.
+        ("GET http://b/a?c HTTP/1.1\r\nHost: c\r\n\r\n".into(), "get /a?c\nhost: b\n".into(), "host: c"),
+        ("GET http://b HTTP/1.1\r\nHost: b\r\n\r\n".into(), "get /\nhost: b\n".into(), "http:"),
+        ("OPTIONS http://b HTTP/1.1\r\nHost: b\r\n\r\n".into(), "options *\nhost: b\n".into(), "http:"),
+        ("GET /a HTTP/1.0\r\n\r\n".into(), format!("host: {}\nvia: 1.0 straightline\n", behind.address), "x-b"),
+    ] {
+        let answer = ask(&request);
+        let text = answer.text();
+        assert!(answer.status == 200 && text.contains(&wanted) && !text.contains(unwanted), "{request}: {text}");
+        let head = text.split("\n\n").next().unwrap();
+        assert_eq!(head.matches("\nhost: ").count(), 1, "{text}");
+    }
+    assert_eq!(ask("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n").status, 501);
+    // By HTTP/2 a body need not say its length.
+    for (body, wanted) in [(Some(evil), "transfer-encoding: chunked\n"), (None, "connection: close\n\n\n")] {
+        let mut raw = Raw::at(running.local_addr());
+        raw.send(&[PREFACE.as_slice(), &frame(4, 0, 0, &[])].concat());
+        let fields = block(&asking("POST", "/a"));
+        raw.send(&frame(1, if body.is_some() { 4 } else { 5 }, 1, &fields));
+        if let Some(body) = body {
+            raw.send(&data(1, body.as_bytes(), true));
+        }
+        let answer = raw.answer(1);
+        assert!(answer.status() == "200" && answer.text().contains(wanted), "{}", answer.text());
+        assert!(answer.text().contains(&body.unwrap_or_default().to_ascii_lowercase()), "{}", answer.text());
+    }
+    assert_eq!(behind.metric("requests_total"), 10, "and what was in bodies became no request");
+}
+
+#[test]
+fn the_proxy_passes_on_what_follows_an_answer_and_no_nonsense() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let running = proxy::start(server(), listener.local_addr().unwrap()).unwrap();
+    for (said, status, wanted) in [
+        (
+            "HTTP/1.1 200 OK\r\nConnection: set-cookie, x-b\r\nSet-Cookie: a\r\nX-B: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\nContent-Length: 9\r\n\r\n",
+            "200",
+            "2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n",
+        ),
+        ("HTTP/1.1 200 OK\r\nConnection: content-length\r\nContent-Length: 2\r\n\r\nok", "200", "\r\n\r\nok"),
+        ("HTTP/1.1 999 What\r\nContent-Length: 2\r\n\r\nok", "502", "means nothing"),
+        ("HTTP/1.1 205 Reset\r\nContent-Length: 0\r\n\r\n", "205", "Content-Length: 0\r\n"),
+    ] {
+        let mut client = Client::new(running.local_addr());
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(said.as_bytes()).unwrap();
+        drop(stream);
+        let mut came = String::new();
+        client.stream.read_to_string(&mut came).unwrap();
+        assert!(came.starts_with(&format!("HTTP/1.1 {status} ")) && came.contains(wanted), "{said}: {came}");
+        assert!(
+            !came.contains("X-B") && came.contains("Set-Cookie") == said.contains("Set-Cookie"),
+            "{came}"
+        );
+    }
 }
 
 #[test]

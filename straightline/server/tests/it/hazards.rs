@@ -8,7 +8,8 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use straightline::{Event, Server, rt};
+use straightline::kit::Router;
+use straightline::{Event, Server, StatusError, rt};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -102,6 +103,99 @@ fn whoever_holds_the_shard_is_named() {
     assert!(*held >= Duration::from_millis(25) && *held < Duration::from_millis(500), "{held:?}");
     assert_eq!(server.metric("shard_holds_total"), 1);
     assert!(server.metric("shard_longest_hold_ns") > 60_000_000);
+}
+
+#[test]
+fn what_is_told_of_a_handler_names_its_route_and_why_it_failed() {
+    for model in MODELS {
+        let router = Router::new()
+            .route("GET", "/users/{id}", |request, response, params| match params.get("id") {
+                Some("panic") => std::panic::resume_unwind(Box::new("without the noise of the hook")),
+                Some("hold") => {
+                    std::thread::sleep(Duration::from_millis(150));
+                    response.send(b"")
+                }
+                Some("busy") => Err(StatusError::new(503, "busy").because("no room at 10.0.0.1").into()),
+                Some("absent") => Err(StatusError::new(404, "no such user").into()),
+                Some("begun") => {
+                    let _ = (request, response.start()?);
+                    Err(StatusError::new(404, "too late").into())
+                }
+                _ => Err(std::io::Error::other("the disk is full")),
+            })
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let logged = Arc::clone(&log);
+        let handler = straightline::kit::logged(
+            move |request, response| match request.path() {
+                "/" => Err(std::io::Error::other("not by a route")),
+                _ => router.serve(request, response),
+            },
+            move |entry| logged.lock().unwrap().push(entry.error.map(ToString::to_string)),
+        );
+        let server = TestServer::with(|server| model.apply_to(server).name("all"), handler);
+        let mut wanted = Vec::new();
+        for (path, status, error) in [
+            ("/users/full", 500, Some("the disk is full")),
+            ("/", 500, Some("not by a route")),
+            ("/users/busy", 503, Some("busy (503): no room at 10.0.0.1")),
+            ("/users/absent", 404, None),
+        ] {
+            let mut client = server.connect();
+            client.send(&get(path));
+            let answer = client.response();
+            assert_eq!(answer.status, status, "{model}: {path}");
+            let is_told = |text: &str| text.contains("disk") || text.contains("10.0.0.1");
+            assert!(!is_told(&answer.text()), "that is not the client's affair: {}", answer.text());
+            let handler = if path == "/" { "all" } else { "GET /users/{id}" };
+            let told = error.map(|error| Event::HandlerFailed { handler, status, error: error.to_owned() });
+            wanted.extend(told);
+            let logged = log.lock().unwrap().pop().flatten();
+            assert_eq!(logged.as_deref(), error.or(Some("no such user (404)")), "{model}: {path}");
+        }
+        let mut client = server.connect();
+        client.send(&get("/users/begun"));
+        client.assert_ends();
+        let handler = "GET /users/{id}";
+        wanted.push(Event::HandlerFailed { handler, status: 200, error: "too late (404)".to_owned() });
+        client = server.connect();
+        client.send(&get("/users/panic"));
+        assert_eq!(client.response().status, 500);
+        wanted.push(Event::HandlerPanicked { handler });
+        let events = server.events.lock().unwrap().clone();
+        assert_eq!(events[1..], wanted, "{model}");
+        if model == Model::Coroutines {
+            client = server.connect();
+            client.send(&get("/users/hold"));
+            client.response();
+            let events = server.events.lock().unwrap().clone();
+            let held = |event: &Event| matches!(event, Event::ShardHeld { handler: "GET /users/{id}", .. });
+            assert!(events.iter().any(held), "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_server_refuses_itself_is_told() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |_, response| response.send(b""));
+        let long = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(40_000));
+        for (request, wanted) in
+            [("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/3.0\r\n\r\n", 505), (&long, 431)]
+        {
+            let mut client = server.connect();
+            let ours = client.stream.local_addr().unwrap();
+            client.send(request.as_bytes());
+            let answer = client.response();
+            let Some(Event::RequestRefused { peer, status, reason }) =
+                server.events.lock().unwrap().last().cloned()
+            else {
+                panic!("{model}: {wanted} was not told");
+            };
+            assert_eq!((peer, status, answer.status), (Some(ours), wanted, wanted), "{model}");
+            assert_eq!(answer.text(), format!("{reason}\n"));
+        }
+    }
 }
 
 #[test]

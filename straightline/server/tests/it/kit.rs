@@ -379,6 +379,26 @@ fn events_come_one_by_one_as_they_happen() {
 }
 
 #[test]
+fn options_tell_of_one_path_or_of_all() {
+    let router = Router::new()
+        .route("GET", "/a", |_, response, _| response.send(b""))
+        .and_then(|router| router.route("POST", "/a", |_, response, _| response.send(b"")))
+        .and_then(|router| router.route("PUT", "/b", |_, response, _| response.send(b"")))
+        .unwrap();
+    let server = TestServer::new(move |request, response| router.serve(request, response));
+    let mut client = server.connect();
+    for (path, status, allowed) in [
+        ("/a", 204, Some("GET, HEAD, OPTIONS, POST")),
+        ("/b", 204, Some("PUT, OPTIONS")),
+        ("*", 204, Some("GET, HEAD, OPTIONS, POST, PUT")),
+        ("/c", 404, None),
+    ] {
+        let answer = ask(&mut client, "OPTIONS", path, "");
+        assert_eq!((answer.status, answer.header("allow").as_deref()), (status, allowed), "{path}");
+    }
+}
+
+#[test]
 fn routes_that_cannot_be_are_refused_at_the_start() {
     let add = |router: Router, method: &str, path: &str| {
         router.route(method, path, |_, response, _| response.send(b""))

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use straightline::{Done, Error, Event, Limits, Request, Response, Server, rt};
 
@@ -328,6 +329,40 @@ fn a_handler_that_does_not_listen_is_given_up() {
 }
 
 #[test]
+fn a_shard_that_is_held_at_the_deadline_is_left_behind() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let (begun, begins) = std::sync::mpsc::channel();
+    let held = std::sync::Mutex::new(held);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&events);
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(2).name("the holder");
+    let running = server
+        .on_event(move |event| heard.lock().unwrap().push(event))
+        .spawn(move |_, response| {
+            begun.send(()).map_err(std::io::Error::other)?;
+            held.lock().unwrap().recv_timeout(4 * PATIENCE).map_err(std::io::Error::other)?;
+            response.send(b"")
+        })
+        .unwrap();
+    let address = running.local_addr();
+    let mut client = Client::new(address);
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    begins.recv_timeout(PATIENCE).unwrap();
+    let start = Instant::now();
+    assert_eq!(running.drain(Duration::from_millis(200)).abandoned, 1, "its one connection");
+    let took = start.elapsed();
+    assert!((Duration::from_millis(200)..Duration::from_millis(900)).contains(&took), "{took:?}");
+    let left = |event: &Event| matches!(event, Event::ShardLeft { handler: "the holder", .. });
+    assert_eq!(events.lock().unwrap().iter().filter(|event| left(event)).count(), 1);
+    let late = TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    assert!(late.is_err(), "nobody listens any more");
+    // It ends by itself once it is let go, and its client has its answer.
+    let_go.send(()).unwrap();
+    assert_eq!(client.response().status, 200);
+    client.assert_ends();
+}
+
+#[test]
 fn what_begins_after_the_deadline_is_cancelled_as_well() {
     let running = Server::bind("127.0.0.1:0")
         .unwrap()
@@ -590,6 +625,46 @@ pub(crate) fn serve_until_a_signal() {
     kill_process(getpid(), signal).unwrap();
     assert_eq!(running.join().abandoned, 0);
     say("drained in order");
+}
+
+#[test]
+fn the_second_signal_waits_for_nobody() {
+    for model in MODELS {
+        let mut process = own_process("lifecycle::serve_until_the_second_signal");
+        let output = process.env(Model::VARIABLE, model.to_string()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("ended at once"), "{model}: {text}");
+    }
+}
+
+pub(crate) fn serve_until_the_second_signal() {
+    let server = Model::asked_for().apply_to(Server::bind("127.0.0.1:0").unwrap());
+    let (begun, begins) = std::sync::mpsc::channel();
+    let running = server
+        .on_signals(4 * PATIENCE)
+        .spawn(move |request, response| {
+            begun.send(()).map_err(std::io::Error::other)?;
+            match request.path() {
+                "/hold" => std::thread::sleep(4 * PATIENCE),
+                _ => rt::sleep(4 * PATIENCE)?,
+            }
+            response.send(b"")
+        })
+        .unwrap();
+    let mut clients = Vec::new();
+    for path in ["/wait", "/hold"] {
+        let mut client = Client::new(running.local_addr());
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        begins.recv_timeout(PATIENCE).unwrap();
+        clients.push(client);
+    }
+    kill_process(getpid(), Signal::TERM).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    kill_process(getpid(), Signal::INT).unwrap();
+    assert!(running.join().abandoned >= 1);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    say("ended at once");
 }
 
 #[test]

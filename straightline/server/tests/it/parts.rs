@@ -24,6 +24,7 @@ const PARTS: &[(&str, fn())] = parts![
     lifecycle::find_nothing_handed_over,
     lifecycle::serve_what_was_handed_over,
     lifecycle::serve_until_a_signal,
+    lifecycle::serve_until_the_second_signal,
     limits::panic_on_the_smallest_stack,
     limits::use_most_of_a_stack,
     memory::upload,

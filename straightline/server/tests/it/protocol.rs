@@ -444,9 +444,7 @@ fn trailers_never_become_headers() {
             std::io::Read::read_to_end(request, &mut body)?;
             let trailers: Vec<String> = request
                 .trailers()
-                .map(|(name, value)| {
-                    format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
-                })
+                .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)))
                 .collect();
             let header = request.header("x-admin").unwrap_or("none");
             response.send(format!("{header}; {}", trailers.join(",")).as_bytes())

@@ -6,6 +6,7 @@ use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer, until};
 use instance::{Instance, is_installed};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use straightline::kit::redis::{Client, Config, Error, Pool, PoolCounts, Value};
 use straightline::rt;
@@ -244,4 +245,66 @@ fn answers_that_would_take_the_memory_or_the_stack_are_refused() {
         assert!(matches!(outcome, Err(Error::Protocol(_))), "{shown:?}: {outcome:?}");
         assert!(client.is_broken() && matches!(client.get("a"), Err(Error::Closed)));
     }
+}
+
+/// A store that answers each `GET` with the key, and says `surplus` once, after the first answer and `delay`; and what hears
+/// when that is done.
+fn with_surplus(surplus: &'static [u8], delay: Duration) -> (Config, Receiver<()>) {
+    let (said, hears) = channel();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut surplus = Some(surplus);
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.set_nodelay(true).unwrap();
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                let Some(key) = bytes[..count].split(|byte| *byte == b'\n').nth(4) else { return };
+                let key = key.strip_suffix(b"\r").unwrap();
+                if bytes[..count].windows(5).any(|word| word == b"HELLO") {
+                    stream.write_all(b"%0\r\n").unwrap();
+                    continue;
+                }
+                let answer = [format!("${}\r\n", key.len()).as_bytes(), key, b"\r\n"].concat();
+                match surplus.take() {
+                    Some(more) if delay.is_zero() => stream.write_all(&[&answer, more].concat()).unwrap(),
+                    Some(more) => {
+                        stream.write_all(&answer).unwrap();
+                        std::thread::sleep(delay);
+                        stream.write_all(more).unwrap();
+                    }
+                    None => {
+                        stream.write_all(&answer).unwrap();
+                        continue;
+                    }
+                }
+                said.send(()).ok();
+            }
+        }
+    });
+    (format!("redis://127.0.0.1:{port}").parse().unwrap(), hears)
+}
+
+#[test]
+fn what_nobody_asked_for_is_nobodys_answer() {
+    for surplus in [&b"$6\r\nSECRET\r\n"[..], b"$", b"+OK\r\n"] {
+        // With the answer, and a moment after the connection went back.
+        for delay in [Duration::ZERO, Duration::from_millis(2)] {
+            let (config, said) = with_surplus(surplus, delay);
+            let pool = Pool::new(config).connections(1);
+            for key in ["alice", "bob", "carol"] {
+                let answer = pool.get().unwrap().get(key).unwrap().unwrap();
+                assert_eq!(String::from_utf8(answer).unwrap(), key, "{surplus:?} after {delay:?}");
+                if key == "alice" {
+                    said.recv_timeout(PATIENCE).unwrap();
+                }
+            }
+            assert_eq!(pool.counts(), PoolCounts { open: 1, idle: 1, waiting: 0 });
+        }
+    }
+    let mut client = Client::connect(&with_surplus(b"$6\r\nSECRET\r\n", Duration::ZERO).0).unwrap();
+    assert_eq!(client.get("alice").unwrap().unwrap(), b"alice");
+    let second = client.get("bob");
+    assert!(matches!(second, Err(Error::Protocol(_))), "{second:?}");
+    assert!(client.is_broken());
 }

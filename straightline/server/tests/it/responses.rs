@@ -18,6 +18,11 @@ fn answer(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done>
         "/204" => response.status(204).send(b""),
         "/204-body" => response.status(204).send(b"body"),
         "/304" => response.status(304).header("etag", "\"a\"")?.send(b""),
+        "/205" => response.status(205).send(b""),
+        "/205-body" => response.status(205).send(b"body"),
+        "/205-stream" => response.status(205).start()?.end(),
+        "/205-stream-body" => stream(response.status(205), None),
+        "/205-length" => stream(response.status(205), Some("30")),
         "/204-stream" => stream(response.status(204), None),
         "/304-stream" => stream(response.status(304), None),
         "/304-stream-length" => stream(response.status(304), Some("30")),
@@ -261,6 +266,23 @@ fn http_1_0_streams_end_with_the_connection() {
     }
 }
 
+/// Source: RFC 9110, section 15.3.6.
+#[test]
+fn a_reset_has_no_body_and_says_so() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        for path in ["/205", "/205-stream"] {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            let answer = client.response();
+            let length = answer.header("content-length");
+            assert_eq!((answer.status, length.as_deref()), (205, Some("0")), "{model:?}: {path}");
+        }
+        client.send(b"GET /205-stream-body HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.assert_ends();
+    }
+}
+
 #[test]
 fn a_handler_that_errs_before_it_answers_gets_a_status() {
     for model in MODELS {
@@ -269,6 +291,8 @@ fn a_handler_that_errs_before_it_answers_gets_a_status() {
             ("/split-head", 500),
             ("/204-body", 500),
             ("/304-body", 500),
+            ("/205-body", 500),
+            ("/205-length", 500),
             ("/100", 500),
             ("/101", 500),
             ("/101-stream", 500),

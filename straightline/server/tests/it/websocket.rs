@@ -367,10 +367,12 @@ fn section_7_closes_are_answered_once() {
         ("7.3.6", vec![close(NORMAL, &[b'*'; 124])], vec![], 1002),
         ("7.5.1", vec![close(NORMAL, b"\xce\xba\xed\xa0\x80")], vec![], 1007),
     ];
-    for code in [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999] {
+    for code in [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999] {
         cases.push(("7.7", vec![close(code, b"")], vec![], code));
     }
-    for code in [0, 999, 1004, 1005, 1006, 1016, 1100, 2000, 2999, 5000, 65535] {
+    // A gateway's own code is answered by the one before it.
+    cases.push(("registered", vec![close(1014, b"")], vec![], 1013));
+    for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535] {
         cases.push(("7.9, 7.13", vec![close(code, b"")], vec![], 1002));
     }
     check(cases);
@@ -448,6 +450,9 @@ fn only_a_request_that_is_a_websocket_becomes_one() {
         let head = client.switching();
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}{head}");
         assert_eq!(head.contains("\r\nsec-websocket-version: 13\r\n"), status == 426, "{head}");
+        let upgrades = ["\r\nupgrade: websocket\r\n", "\r\nconnection: upgrade\r\n"];
+        let has_both = upgrades.iter().all(|field| head.to_ascii_lowercase().contains(field));
+        assert_eq!(has_both, status == 426 || status == 101, "{head}");
         assert_eq!(head.contains("\r\nsec-websocket-protocol: feed\r\n"), request.contains("feed"), "{head}");
     }
 }

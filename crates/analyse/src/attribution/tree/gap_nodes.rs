@@ -61,6 +61,9 @@ pub struct GapNode {
     /// What happened to the place of most of it between both arms, where they are revisions of one repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Change>,
+    /// Where that is the same code: the changed line that calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Place>,
 }
 
 /// A node as a table shows it: the sum of the leaves below it.
@@ -335,6 +338,7 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
         below: if is_own && !stands { most_below(node) } else { Vec::new() },
         cause: largest.and_then(|row| row.cause),
         changed: largest.and_then(|row| row.changed),
+        caller: largest.and_then(|row| row.caller.clone()),
     }
 }
 

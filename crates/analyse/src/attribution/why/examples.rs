@@ -103,5 +103,6 @@ fn example(pair: &Pair, (leaf, row): Grown) -> LeafSeen {
         within,
         via: via.cloned(),
         changed: row.changed,
+        caller: row.caller.clone(),
     }
 }

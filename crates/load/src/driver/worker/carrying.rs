@@ -65,7 +65,8 @@ impl<P: Protocol> Worker<'_, P> {
                 }
                 // The edge that says that there is room again finds the connection with something to write.
                 Moved::Later => return,
-                Moved::End | Moved::Broken => {
+                Moved::End | Moved::Cut | Moved::Broken => {
+                    self.note_reason(connection);
                     let fate = self.protocol.ended(&mut self.session, connection, End::Writing, at);
                     return self.settle(connection, fate, at);
                 }
@@ -176,6 +177,10 @@ impl<P: Protocol> Worker<'_, P> {
                 self.note_reason(lane);
                 self.protocol.ended(&mut self.session, lane, End::Closed, now)
             }
+            Moved::Cut => {
+                self.note_reason(lane);
+                self.protocol.ended(&mut self.session, lane, End::Cut, now)
+            }
             Moved::Broken => {
                 self.note_reason(lane);
                 self.protocol.ended(&mut self.session, lane, End::Reading, now)
@@ -192,7 +197,7 @@ impl<P: Protocol> Worker<'_, P> {
             self.hopeless.get_or_insert(LoadError::Tls {
                 address: self.setup.address.to_string(),
                 why,
-                after: true,
+                after: false,
             });
         }
     }
@@ -209,8 +214,13 @@ impl<P: Protocol> Worker<'_, P> {
     fn replace(&mut self, connection: u32, now: u64) {
         // A protocol may have last words.
         self.write(connection, now);
-        if self.slots[connection as usize].link.take().is_some() && !self.session.has_sent_all() {
-            self.opener.lost(connection);
+        let slot = &mut self.slots[connection as usize];
+        let refused = self.protocol.take_refused();
+        if slot.link.take().is_some() && !self.session.has_sent_all() {
+            match refused {
+                true => self.opener.refused(connection, slot, now),
+                false => self.opener.lost(connection, slot),
+            }
         }
     }
 }

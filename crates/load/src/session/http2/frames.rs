@@ -12,6 +12,9 @@ const PRIORITY_BYTES: usize = 5;
 /// Longest block of compressed fields, in bytes. They are shorter than what they stand for, but for a few that are small.
 const BLOCK_BYTES: usize = 2 * FIELDS_BYTES;
 
+/// What `HTTP/1.1` is, read as the length and kind of a frame.
+const HTTP1: (usize, u8) = (0x48_54_54, b'P');
+
 const fn protocol(why: &'static str) -> Fault {
     Fault(ErrorCode::ProtocolError, why)
 }
@@ -35,6 +38,9 @@ impl Connection {
     /// What is wrong with a frame before its payload is there.
     #[inline]
     pub(super) fn check_order(&self, head: &FrameHead) -> Result<(), Fault> {
+        if (head.length, head.kind) == HTTP1 {
+            return Err(protocol("it answers in HTTP/1.x where a frame should be"));
+        }
         if head.length > PAYLOAD_BYTES {
             return Err(size("a frame is longer than it may be"));
         }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use model::record::{RecordError, write_atomically};
+use model::record::{RecordError, can_write, write_atomically};
 
 use crate::record::support::{fresh_folder, names};
 
@@ -70,4 +70,38 @@ fn a_full_disk_is_an_error_and_the_old_file_stays() {
     assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{refused}");
     assert_eq!(std::fs::read(&file).unwrap(), b"old");
     assert_eq!(names(&folder), ["x.json"], "what could not be written is removed");
+}
+
+#[test]
+fn what_is_no_regular_file_is_written_into() {
+    let folder = fresh_folder();
+    let (file, link, dangling) = (folder.join("file"), folder.join("link"), folder.join("dangling"));
+    write_atomically(&file, b"old, and longer").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    std::os::unix::fs::symlink(folder.join("made"), &dangling).unwrap();
+    for (place, kept) in [(&link, &file), (&dangling, &folder.join("made"))] {
+        can_write(place).unwrap();
+        write_atomically(place, b"new").unwrap();
+        assert_eq!(std::fs::read(kept).unwrap(), b"new");
+        assert!(place.is_symlink());
+    }
+    write_atomically(Path::new("/dev/null"), b"gone").unwrap();
+    let full = write_atomically(Path::new("/dev/full"), b"x").unwrap_err();
+    let RecordError::Write { source, .. } = &full else { panic!("{full}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+    assert!(can_write(&folder).is_err(), "a folder is told before anything is measured");
+}
+
+#[test]
+fn a_pipe_is_written_into_also_by_its_descriptor() {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let place = format!("/dev/fd/{}", writer.as_raw_fd());
+    can_write(Path::new(&place)).unwrap();
+    write_atomically(Path::new(&place), b"figures").unwrap();
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "figures");
 }

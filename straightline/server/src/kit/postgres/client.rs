@@ -246,7 +246,7 @@ fn collect(
     answers: &mut Vec<Result<Answer, Error>>,
 ) -> Result<(), Error> {
     if !connection.wire.output.is_empty() {
-        connection.wire.send(patience)?;
+        connection.send(patience)?;
     }
     for bound in sent.drain(..) {
         let answer = bound.and_then(|statement| connection.answer(patience, &statement));
@@ -265,7 +265,7 @@ pub(super) fn of_statement<T>(outcome: Result<T, Error>) -> Result<Result<T, Err
 
 impl Drop for Client<'_> {
     fn drop(&mut self) {
-        if let (Some(connection), Some(place)) = (self.connection.take(), self.place.take()) {
+        if let (Some(mut connection), Some(place)) = (self.connection.take(), self.place.take()) {
             let is_clean = connection.is_clean();
             place.give_back(connection, is_clean);
         }

@@ -83,9 +83,15 @@ impl Connection {
     }
 
     /// Whether somebody else can use it.
-    pub(super) fn is_clean(&self) -> bool {
+    pub(super) fn is_clean(&mut self) -> bool {
         let is_settled = self.owed == 0 && self.status == Status::Idle && self.depth == 0;
-        is_settled && !self.broken && !self.altered
+        is_settled && !self.broken && !self.altered && self.wire.is_empty()
+    }
+
+    /// Sends statements that were written down, if nothing is left of the answers before.
+    pub(super) fn send(&mut self, patience: &Patience<'_>) -> Result<(), Error> {
+        self.wire.end_of_answers()?;
+        self.wire.send(patience)
     }
 
     /// Runs a statement; how many rows it changed or gave.
@@ -115,7 +121,7 @@ impl Connection {
     ) -> Result<u64, Error> {
         let statement = self.statement(patience, sql)?;
         self.bind(&statement, parameters)?;
-        self.wire.send(patience)?;
+        self.send(patience)?;
         self.result(patience, &statement, each)
     }
 
@@ -152,7 +158,7 @@ impl Connection {
 
     /// Sends what was written down, if anything was.
     pub(super) fn flush(&mut self, patience: &Patience<'_>) -> Result<(), Error> {
-        if self.wire.output.is_empty() { Ok(()) } else { self.wire.send(patience) }
+        if self.wire.output.is_empty() { Ok(()) } else { self.send(patience) }
     }
 
     /// The statement of this text, prepared now if it is new.
@@ -166,7 +172,7 @@ impl Connection {
             frontend::describe(b'S', &name, out)
         })?;
         self.sync();
-        self.wire.send(patience)?;
+        self.send(patience)?;
         let (parameters, columns) = self.read_description(patience)?;
         let kinds = parameters.into_iter().map(|oid| self.kind(patience, oid));
         let parameters = kinds.collect::<Result<_, _>>()?;
@@ -261,7 +267,7 @@ impl Connection {
         self.write(|out| frontend::query(sql, out))?;
         self.owed += 1;
         self.simple = true;
-        self.wire.send(patience)?;
+        self.send(patience)?;
         let (mut called, mut failure) = (String::new(), None);
         loop {
             match self.next(patience, &mut failure)? {
@@ -292,7 +298,7 @@ impl Connection {
         self.write(|out| frontend::query(sql, out))?;
         self.owed += 1;
         self.simple = true;
-        self.wire.send(patience)?;
+        self.send(patience)?;
         let mut failure = None;
         loop {
             match self.next(patience, &mut failure)? {

@@ -182,9 +182,9 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Busy | Error::TooManyConnections(_) | Error::Connect(_) => {
-                StatusError::new(503, "the database is busy").into()
+                StatusError::new(503, "the database is busy").because(error).into()
             }
-            Error::Deadline => StatusError::new(504, "the database takes too long").into(),
+            Error::Deadline => StatusError::new(504, "the database takes too long").because(error).into(),
             Error::Cancelled(cause) => cause,
             other => Self::other(other),
         }

@@ -17,6 +17,16 @@
 //! - [`Pool`] keeps a few connections for each shard; [`Client::connect`] opens one alone.
 //! - [`Pool::shared`] is one connection for all handlers of a shard at once, for statements that are short and stand for
 //!   themselves: what they ask meanwhile goes out together.
+//!   `get()?` waits for a connection, and so may fail; `shared()` only names the common one, and its statements may fail:
+//!
+//!   ```no_run
+//!   # use straightline::kit::postgres::{Error, Pool};
+//!   # fn count(pool: &Pool) -> Result<(), Error> {
+//!   let mine = pool.get()?.query_one("select count(*) from books", &[])?;
+//!   let common = pool.shared().query_one("select count(*) from books", &[])?;
+//!   # Ok(())
+//!   # }
+//!   ```
 //! - Values go in and out by the traits of `postgres-types`, which is [`types`] here.
 //! - A statement is prepared at its first use and known to its connection from then on.
 //! - Each statement has a deadline ([`Config::query_time`]). At its end, or when the client of [`Pool::get_for`] has

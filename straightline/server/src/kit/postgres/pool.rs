@@ -7,11 +7,11 @@ use super::connection::Connection;
 use super::error::Error;
 use super::patience::Patience;
 use super::shared::{Line, Shared};
-use crate::kit::shelf::{self, Grant, Missed, REST_TIME, Shelves};
+use crate::kit::shelf::{self, Grant, Missed, Shelves};
 use crate::rt::waker::deadline_in;
 use crate::{ClientWatch, Request};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use crate::kit::shelf::PoolCounts;
 
@@ -120,8 +120,8 @@ impl Pool {
         // From here on it is given back whatever happens.
         let place = Place::on(shelf);
         let kept = match grant {
-            Grant::Connection(connection, since) if is_good(&connection, since) => Some(connection),
-            _ => None,
+            Grant::Connection(mut connection) => connection.wire.is_quiet().then_some(connection),
+            Grant::Leave => None,
         };
         let connection = match kept {
             Some(connection) => connection,
@@ -139,9 +139,4 @@ impl Pool {
     pub(super) fn shelf(&self) -> Arc<Shelf> {
         self.inner.shelves.here()
     }
-}
-
-/// Whether a connection that rested can still be used.
-pub(super) fn is_good(connection: &Connection, since: Instant) -> bool {
-    since.elapsed() < REST_TIME || connection.wire.is_quiet()
 }

@@ -9,7 +9,7 @@ use super::connect::connect;
 use super::connection::{Connection, Parameters, is_stale, write_bind};
 use super::error::Error;
 use super::patience::Patience;
-use super::pool::{Pool, is_good};
+use super::pool::Pool;
 use super::row::Row;
 use super::statement::{STATEMENTS_MAX, Statement};
 use crate::rt::waker::{Promise, unpoisoned};
@@ -40,8 +40,8 @@ pub(super) struct Line {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The connection while nobody uses it, and since when.
-    kept: Option<(Box<Connection>, Instant)>,
+    /// The connection while nobody uses it.
+    kept: Option<Box<Connection>>,
     /// Whether somebody leads: uses the connection, or was told to.
     led: bool,
     /// Connections so far: another one knows statements by other names.
@@ -217,8 +217,8 @@ impl Line {
         while !own.is_kept() {
             let (kept, batch) = unpoisoned(&self.queue).batch();
             let connection = leader.serve(config, kept, batch);
-            let kept = connection.filter(|connection| connection.is_clean());
-            unpoisoned(&self.queue).kept = kept.map(|connection| (connection, Instant::now()));
+            let kept = connection.and_then(|mut one| one.is_clean().then_some(one));
+            unpoisoned(&self.queue).kept = kept;
         }
     }
 }
@@ -240,7 +240,7 @@ impl Queue {
 
     /// The connection, and what is to be sent next: no more at once than the kernel holds for a server that takes nothing
     /// while nobody takes its answers.
-    fn batch(&mut self) -> (Option<(Box<Connection>, Instant)>, Vec<Asked>) {
+    fn batch(&mut self) -> (Option<Box<Connection>>, Vec<Asked>) {
         let mut bytes = 0;
         let mut fits = |asked: &Asked| {
             bytes += asked.bytes();
@@ -294,15 +294,15 @@ impl Leader<'_> {
     fn serve(
         &self,
         config: &Config,
-        kept: Option<(Box<Connection>, Instant)>,
+        kept: Option<Box<Connection>>,
         mut batch: Vec<Asked>,
     ) -> Option<Box<Connection>> {
         let patience = Patience {
             deadline: config.query_time.and_then(|time| Instant::now().checked_add(time)),
             client: None,
         };
-        let mut connection = match kept.filter(|(connection, since)| is_good(connection, *since)) {
-            Some((connection, _)) => connection,
+        let mut connection = match kept.and_then(|mut one| one.wire.is_quiet().then_some(one)) {
+            Some(connection) => connection,
             None => match self.open(config) {
                 Ok(connection) => connection,
                 Err(error) => {

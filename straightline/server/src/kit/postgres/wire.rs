@@ -36,6 +36,16 @@ impl Stream {
         }
     }
 
+    /// Whether bytes were received and decrypted that nobody has read.
+    fn holds_bytes(&mut self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => {
+                tls.conn.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+            }
+        }
+    }
+
     pub(super) fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
@@ -185,9 +195,39 @@ impl Wire {
         }
     }
 
-    /// Whether the server is there and has said nothing that nobody asked for.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.input.is_empty() && matches!(sys::peek(self.stream.socket()), Err(Errno::AGAIN))
+    /// Nothing is left of the last answer but what comes at any time. What the server says beyond it belongs to no statement, and
+    /// would be taken for the answer to the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if it says why it closes; [`Error::Protocol`].
+    pub(super) fn end_of_answers(&mut self) -> Result<(), Error> {
+        while !self.is_empty() {
+            match self.parse()? {
+                Some(message) if comes_at_any_time(&message) => {}
+                Some(Message::ErrorResponse(body)) => return Err(Error::Closed(Some(server_error(&body)?))),
+                None if self.input.first().is_some_and(|kind| AT_ANY_TIME.contains(kind)) => return Ok(()),
+                _ => return Err(Error::Protocol("an answer that nobody asked for".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all that was received was read. What TLS holds back comes to the rest.
+    pub(super) fn is_empty(&mut self) -> bool {
+        while self.input.is_empty() && self.stream.holds_bytes() {
+            match self.stream.read(&mut *self.scratch) {
+                Ok(count @ 1..) => self.input.extend_from_slice(&self.scratch[..count]),
+                _ => break,
+            }
+        }
+        self.input.is_empty()
+    }
+
+    /// Whether the server is there and has said nothing that nobody asked for, up to this moment: a look at the socket, which
+    /// takes less than a hundredth of a statement.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.is_empty() && matches!(sys::peek(self.stream.socket()), Err(Errno::AGAIN))
     }
 
     /// Tells the server that this was all, if that can be told without waiting.
@@ -222,6 +262,11 @@ fn count_of(tag: &[u8]) -> Option<u64> {
         count.checked_mul(10)?.checked_add(digit)
     })
 }
+
+/// How the messages of [`comes_at_any_time`] begin.
+///
+/// Source: PostgreSQL 15, section 55.7: `NoticeResponse`, `ParameterStatus`, `NotificationResponse`.
+const AT_ANY_TIME: &[u8] = b"NSA";
 
 /// Notices, settings that changed, and what other sessions tell.
 fn comes_at_any_time(message: &Message) -> bool {

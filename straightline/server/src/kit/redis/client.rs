@@ -254,7 +254,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if let (Some(connection), Some(place)) = (self.connection.take(), self.place.take()) {
-            let is_clean = !connection.broken;
+            let is_clean = !connection.broken && !connection.wire.has_surplus();
             place.give_back(connection, is_clean);
         }
     }

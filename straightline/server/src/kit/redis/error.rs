@@ -106,9 +106,9 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Busy | Error::TooManyConnections(_) | Error::Connect(_) => {
-                StatusError::new(503, "the store is busy").into()
+                StatusError::new(503, "the store is busy").because(error).into()
             }
-            Error::Deadline => StatusError::new(504, "the store takes too long").into(),
+            Error::Deadline => StatusError::new(504, "the store takes too long").because(error).into(),
             Error::Cancelled(cause) => cause,
             other => Self::other(other),
         }

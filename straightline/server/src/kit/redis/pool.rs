@@ -3,7 +3,7 @@
 use super::client::{Client, Connection};
 use super::config::Config;
 use super::error::Error;
-use crate::kit::shelf::{self, Grant, Missed, PoolCounts, REST_TIME, Shelves};
+use crate::kit::shelf::{self, Grant, Missed, PoolCounts, Shelves};
 use crate::rt::waker::deadline_in;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,13 +77,13 @@ impl Pool {
         })?;
         // From here on it is given back whatever happens.
         let place = Place::on(shelf);
-        let connection = match grant {
-            Grant::Connection(connection, since)
-                if since.elapsed() < REST_TIME || connection.wire.is_quiet() =>
-            {
-                connection
-            }
-            _ => Box::new(Connection::open(&inner.config, deadline)?),
+        let kept = match grant {
+            Grant::Connection(connection) => connection.wire.is_quiet().then_some(connection),
+            Grant::Leave => None,
+        };
+        let connection = match kept {
+            Some(connection) => connection,
+            None => Box::new(Connection::open(&inner.config, deadline)?),
         };
         Ok(Client::over(&inner.config, connection, Some(place)))
     }

@@ -71,8 +71,11 @@ impl Wire {
         }
     }
 
-    /// Sends what waits to be sent.
+    /// Sends what waits to be sent, if nothing is left of the answers before: it would be taken for the answer to this.
     pub(super) fn send(&mut self, deadline: Instant) -> Result<(), Error> {
+        if self.has_surplus() {
+            return Err(Error::Protocol("an answer that nobody asked for".to_owned()));
+        }
         self.stream.set_write_timeout(Some(left(deadline)?));
         let sent = self.stream.write_all(&self.output);
         self.output.clear();
@@ -185,9 +188,15 @@ impl Wire {
         }
     }
 
-    /// Whether the server is there and has said nothing that nobody asked for.
+    /// Whether more came than was asked for.
+    pub(super) fn has_surplus(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    /// Whether the server is there and has said nothing that nobody asked for, up to this moment: a look at the socket, which
+    /// takes less than a hundredth of a command.
     pub(super) fn is_quiet(&self) -> bool {
-        self.input.is_empty() && matches!(sys::peek(&self.stream), Err(Errno::AGAIN))
+        !self.has_surplus() && matches!(sys::peek(&self.stream), Err(Errno::AGAIN))
     }
 }
 

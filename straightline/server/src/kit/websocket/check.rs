@@ -1,6 +1,6 @@
 //! What of a client's frames is refused before they are read any further.
 //!
-//! Source: RFC 6455, sections 5.1, 5.2, 5.5 and 7.4.
+//! Source: RFC 6455, sections 5.1, 5.2, 5.5 and 7.4; the registry of close codes at IANA.
 
 use std::time::{Duration, Instant};
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -12,6 +12,16 @@ pub(super) const EMPTY_MAX: u32 = 100;
 const EMPTY_TIME: Duration = Duration::from_secs(1);
 /// Two bytes, eight of a length, four of a mask. A close, which has no such length, has its code of two bytes here too.
 const HEADER_BYTES_MAX: usize = 14;
+
+/// A gateway's code, registered after those that tungstenite knows.
+const BAD_GATEWAY: u16 = 1014;
+/// The code before it, which differs in the last byte alone.
+const TRY_AGAIN_LATER: u16 = 1013;
+
+/// Whether an endpoint may say `code` in a close.
+pub(super) fn is_allowed(code: u16) -> bool {
+    code == BAD_GATEWAY || CloseCode::from(code).is_allowed()
+}
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +46,8 @@ pub(super) struct Check {
     empty: u32,
     since: Instant,
     closed: bool,
+    /// The code of the client's close, if it said one.
+    code: Option<u16>,
     fault: Option<Fault>,
 }
 
@@ -49,6 +61,7 @@ impl Check {
             empty: 0,
             since: Instant::now(),
             closed: false,
+            code: None,
             fault: None,
         }
     }
@@ -58,8 +71,14 @@ impl Check {
         self.fault
     }
 
-    /// How many of `bytes`, which came at `now`, come before a fault.
-    pub(super) fn pass(&mut self, bytes: &[u8], now: Instant) -> usize {
+    /// The code of the client's close, if it said one.
+    pub(super) fn code(&self) -> Option<u16> {
+        self.code
+    }
+
+    /// How many of `bytes`, which came at `now`, come before a fault. A code that tungstenite does not know is made one that it
+    /// knows and answers with.
+    pub(super) fn pass(&mut self, bytes: &mut [u8], now: Instant) -> usize {
         let mut at = 0;
         while at < bytes.len() && self.fault.is_none() {
             if self.payload > 0 {
@@ -75,6 +94,10 @@ impl Check {
                 // The frame's own beginning may have passed already; its last byte of the header does not.
                 self.fault = Some(fault);
                 return at - 1;
+            }
+            if self.filled == 0 && self.code == Some(BAD_GATEWAY) {
+                // The last byte of the code came last, and a mask keeps what differs.
+                bytes[at - 1] ^= (BAD_GATEWAY ^ TRY_AGAIN_LATER) as u8;
             }
         }
         at
@@ -125,10 +148,11 @@ impl Check {
     }
 
     /// Looks at the code of a close, which follows the mask: the length of a close is a short one.
-    fn check_code(&self) -> Result<(), Fault> {
+    fn check_code(&mut self) -> Result<(), Fault> {
         let [_, _, mask_0, mask_1, _, _, high, low, ..] = self.header;
-        let code = CloseCode::from(u16::from_be_bytes([high ^ mask_0, low ^ mask_1]));
-        if code.is_allowed() { Ok(()) } else { Err(protocol("a close with a code that means nothing")) }
+        let code = u16::from_be_bytes([high ^ mask_0, low ^ mask_1]);
+        self.code = Some(code);
+        if is_allowed(code) { Ok(()) } else { Err(protocol("a close with a code that means nothing")) }
     }
 
     fn count(&mut self, now: Instant) -> Result<(), Fault> {
@@ -155,7 +179,7 @@ mod tests {
         let codes: Vec<Option<u16>> = (1..=bytes.len())
             .map(|size| {
                 let mut check = Check::new(70_000);
-                let passed: usize = bytes.chunks(size).map(|piece| check.pass(piece, now)).sum();
+                let passed: usize = bytes.to_vec().chunks_mut(size).map(|piece| check.pass(piece, now)).sum();
                 assert_eq!(passed == bytes.len(), check.fault().is_none());
                 check.fault().map(|fault| fault.code)
             })
@@ -197,8 +221,10 @@ mod tests {
             Some(1002),
             "after the last"
         );
-        for (code_sent, wanted) in
-            [(1000_u16, None), (4999, None), (999, Some(1002)), (1004, Some(1002)), (5000, Some(1002))]
+        for (code_sent, wanted) in [1000_u16, 1012, 1013, 1014, 4999]
+            .map(|code| (code, None))
+            .into_iter()
+            .chain([999, 1004, 1015, 5000].map(|code| (code, Some(1002))))
         {
             let [high, low] = code_sent.to_be_bytes();
             let masked = [high ^ 1, low ^ 2];
@@ -212,7 +238,7 @@ mod tests {
 
     fn code_once(bytes: &[u8]) -> Option<u16> {
         let mut check = Check::new(70_000);
-        check.pass(bytes, Instant::now());
+        check.pass(&mut bytes.to_vec(), Instant::now());
         check.fault().map(|fault| fault.code)
     }
 }

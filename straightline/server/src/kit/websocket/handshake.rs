@@ -95,8 +95,9 @@ impl Upgrade {
     where
         F: FnOnce(&mut WebSocket<'_, 'a>) -> io::Result<()>,
     {
-        if request.header("sec-websocket-version").is_some_and(|version| version != "13") {
-            return response.status(426).header("sec-websocket-version", "13")?.send(b"");
+        let other_version = request.header("sec-websocket-version").is_some_and(|version| version != "13");
+        if other_version && request.version() == "HTTP/1.1" {
+            return another_version(response);
         }
         let key = key_of(request)?;
         if !self.lets_in(request) {
@@ -143,6 +144,14 @@ impl Upgrade {
             })
             .map(String::as_str)
     }
+}
+
+/// Says which version is spoken.
+///
+/// Source: RFC 6455, section 4.4; RFC 9110, sections 7.8 and 15.5.22.
+fn another_version(response: Response<'_>) -> io::Result<Done> {
+    let response = response.status(426).header("upgrade", "websocket")?.header("connection", "upgrade")?;
+    response.header("sec-websocket-version", "13")?.send(b"")
 }
 
 fn not_one() -> io::Error {

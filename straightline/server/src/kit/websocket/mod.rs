@@ -162,7 +162,8 @@ impl<'r, 'a> WebSocket<'r, 'a> {
             Ok(tungstenite::Message::Text(text)) => return Ok(Some(Message::Text(text))),
             Ok(tungstenite::Message::Binary(bytes)) => return Ok(Some(Message::Binary(bytes))),
             Ok(tungstenite::Message::Close(said)) => {
-                let code = said.map_or(1005, |said| u16::from(said.code));
+                let code =
+                    said.map_or(1005, |said| self.socket.get_ref().check.code().unwrap_or(said.code.into()));
                 self.end(Closed::ByClient(code));
                 // Our answer waits to be sent.
                 self.socket.flush().ok();
@@ -241,7 +242,7 @@ impl<'r, 'a> WebSocket<'r, 'a> {
         if self.ended.is_some() {
             return Ok(());
         }
-        let code = if CloseCode::from(code).is_allowed() { code } else { 1000 };
+        let code = if check::is_allowed(code) { code } else { 1000 };
         self.end(Closed::ByServer(code));
         let said = self.socket.close(Some(frame(code, reason)));
         self.unless_lost(said)?;

@@ -66,7 +66,7 @@ impl Read for Wire<'_, '_> {
         let count = self.stream.read_until(into, until, stop)?;
         self.heard = Instant::now();
         self.unbroken += count as u64;
-        let passed = self.check.pass(&into[..count], self.heard);
+        let passed = self.check.pass(&mut into[..count], self.heard);
         if passed == 0 && count > 0 { Err(io::ErrorKind::InvalidData.into()) } else { Ok(passed) }
     }
 }

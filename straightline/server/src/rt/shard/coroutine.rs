@@ -110,6 +110,15 @@ impl Shard {
         }
     }
 
+    /// Calls the coroutine that runs by another name from now on.
+    #[cold]
+    pub(crate) fn rename(&self, name: &'static Name) {
+        if let Some(frame) = self.running.borrow_mut().as_mut() {
+            frame.name = name;
+            self.watch.rename(name);
+        }
+    }
+
     fn park(&self, coroutine: Stackful, mut frame: Frame) {
         let key = self.key_of(&mut frame);
         let since_ns = self.now_ns.get();

@@ -7,7 +7,7 @@ use crate::server::exchange::{Exchange, Progress};
 use crate::server::output::Output;
 use crate::server::request::Request;
 use crate::server::response::Response;
-use crate::server::turn::{Outcome, call, note_failure};
+use crate::server::turn::{Outcome, call, note_failure, tell_refusal};
 use ::http2::ErrorCode;
 use http1::request::{NO_SLOTS, parse};
 use std::cell::RefCell;
@@ -57,7 +57,7 @@ fn answer_head(session: &Rc<Session>, id: u32, text: &[u8]) -> ErrorCode {
         let bare = session.core.borrow().is_bare(id);
         let body = Body::of_stream((!bare).then_some(promised), worker.limits().body_bytes);
         let mut request = Request::new(&exchange, view, body);
-        let outcome = call(exchange.conn, &mut request, Response::new(&exchange));
+        let outcome = call(&exchange, &mut request, Response::new(&exchange));
         if let Some(late) = request.into_body().into_late() {
             worker.give_input(late);
         }
@@ -72,12 +72,12 @@ fn conclude(exchange: &Exchange<'_>, stream: &Stream, outcome: &Outcome) -> Erro
     match (outcome, exchange.progress.get()) {
         (Outcome::Answered, Progress::Done) => ErrorCode::NoError,
         (_, Progress::Fresh) => {
-            let (status, message) = note_failure(exchange.conn, outcome);
+            let (status, message) = note_failure(exchange, outcome);
             own_answer(stream, status, &message, exchange.is_head);
             ErrorCode::InternalError
         }
         _ => {
-            note_failure(exchange.conn, outcome);
+            note_failure(exchange, outcome);
             ErrorCode::InternalError
         }
     }
@@ -86,6 +86,7 @@ fn conclude(exchange: &Exchange<'_>, stream: &Stream, outcome: &Outcome) -> Erro
 /// Answers a request that reaches no handler.
 fn refuse(session: &Rc<Session>, id: u32, status: u16, message: &str) -> ErrorCode {
     session.conn.worker().counters().refused.add(1);
+    tell_refusal(&session.conn, status, message);
     own_answer(&Stream::new(Rc::clone(session), id, false), status, message, false);
     ErrorCode::NoError
 }

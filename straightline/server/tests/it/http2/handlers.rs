@@ -21,8 +21,7 @@ fn a_request_reads_as_one_of_http_1() {
             .headers()
             .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)))
             .collect();
-        let trailers: Vec<String> =
-            request.trailers().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+        let trailers: Vec<String> = request.trailers().map(|(name, _)| name.to_owned()).collect();
         let (method, path, query, host) = (request.method(), request.path(), request.query(), request.host());
         let text = format!("{method} {path} {query:?} {host} {fields:?} {body} {trailers:?}");
         response

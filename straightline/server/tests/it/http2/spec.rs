@@ -550,6 +550,16 @@ fn rfc_7541_compressed_fields() {
             Answer("200"),
         ),
         (
+            "4.2 two sizes: the smallest meanwhile, and the last",
+            frame(HEADERS, 5, 1, &[&[0x20, 0x3f, 0xe1, 0x1f][..], &head()].concat()),
+            Answer("200"),
+        ),
+        (
+            "4.2 three sizes",
+            frame(HEADERS, 5, 1, &[&[0x20, 0x20, 0x20][..], &head()].concat()),
+            Broken(CompressionError),
+        ),
+        (
             "5.2 padding of more than 7 bits",
             broken(b"\x00\x85\xf2\xb2\x4a\x84\xff\x84\x49\x50\x9f\xff"),
             Broken(CompressionError),

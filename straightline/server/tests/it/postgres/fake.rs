@@ -3,6 +3,7 @@
 use crate::support::{Client as HttpClient, MODELS, PATIENCE, Random, TestServer};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use straightline::kit::postgres::{Client, Config, Error, Pool, PoolCounts};
@@ -164,6 +165,95 @@ fn the_handler_is_told_what_is_wrong_and_the_pool_is_whole_again() {
             http.until("the next is kept", |_| pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
         }
     }
+}
+
+/// The row of [`ANSWERED`] with another text.
+fn answered(text: [u8; 2]) -> Vec<u8> {
+    let mut answer = ANSWERED.to_vec();
+    let at = answer.windows(2).position(|pair| pair == b"hi").unwrap();
+    answer[at..at + 2].copy_from_slice(&text);
+    answer
+}
+
+/// Answers its statements with the numbers 10, 11 and so on, whatever the connection, and says `surplus` after the first answer
+/// once `delay` has passed; and what hears when that is done.
+fn with_surplus(surplus: Vec<u8>, delay: Duration) -> (Config, Receiver<()>) {
+    let (said_all, hears) = channel();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut number = 10;
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.set_nodelay(true).unwrap();
+            let mut said = vec![DESCRIBED.to_vec(), WELCOME.to_vec()];
+            let mut heard = [0; 4096];
+            // Until the end, or until the client says that this was all.
+            while stream.read(&mut heard).is_ok_and(|count| count > 0) && heard[0] != b'X' {
+                let next = said.pop();
+                let is_answer = next.is_none();
+                let mut next =
+                    next.unwrap_or_else(|| answered(number.to_string().as_bytes().try_into().unwrap()));
+                if is_answer && number == 10 && delay.is_zero() {
+                    next.extend_from_slice(&surplus);
+                }
+                stream.write_all(&next).unwrap();
+                if is_answer && number == 10 && !delay.is_zero() {
+                    thread::sleep(delay);
+                    stream.write_all(&surplus).unwrap();
+                }
+                if is_answer && number == 10 {
+                    said_all.send(()).ok();
+                }
+                number += i32::from(is_answer);
+            }
+        }
+    });
+    (format!("postgres://me:secret@127.0.0.1:{port}/db?sslmode=disable").parse().unwrap(), hears)
+}
+
+#[test]
+fn what_nobody_asked_for_is_nobodys_answer() {
+    let texts = |said: &Receiver<()>, ask: &dyn Fn() -> Result<String, Error>| -> Vec<String> {
+        let first = ask().unwrap();
+        said.recv_timeout(PATIENCE).unwrap();
+        [first].into_iter().chain((1..4).map(|_| ask().unwrap())).collect()
+    };
+    let row = |row: straightline::kit::postgres::Row| Ok(row.get::<&str>(0)?.to_owned());
+    let notice = b"N\0\0\0\x0aMlate\0".to_vec();
+    for surplus in [answered(*b"xx"), b"Z\0\0\0\x05I".to_vec(), b"D\0".to_vec(), notice] {
+        // With the answer, and a moment after the connection went back.
+        for delay in [Duration::ZERO, Duration::from_millis(2)] {
+            let (config, said) = with_surplus(surplus.clone(), delay);
+            let pool = Pool::new(config).connections(1);
+            let taken = texts(&said, &|| pool.get()?.query_one("select a from b", &[]).and_then(row));
+            assert_eq!(taken, ["10", "11", "12", "13"], "{surplus:?} after {delay:?}");
+            let (config, said) = with_surplus(surplus.clone(), delay);
+            let pool = Pool::new(config);
+            let shared = texts(&said, &|| pool.shared().query_one("select a from b", &[]).and_then(row));
+            assert_eq!(shared, ["10", "11", "12", "13"], "shared: {surplus:?} after {delay:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_told_too_much_asks_no_more() {
+    let mut client = Client::connect(with_surplus(answered(*b"xx"), Duration::ZERO).0).unwrap();
+    assert_eq!(client.query_one("select a from b", &[]).unwrap().get::<&str>(0).unwrap(), "10");
+    let second = client.query_one("select a from b", &[]);
+    assert!(matches!(second, Err(Error::Protocol(_))), "{second:?}");
+    assert!(client.is_broken());
+    // What may come at any time changes nothing.
+    let notice = b"N\0\0\0\x0aMlate\0".to_vec();
+    let mut client = Client::connect(with_surplus(notice, Duration::ZERO).0).unwrap();
+    for wanted in ["10", "11"] {
+        assert_eq!(client.query_one("select a from b", &[]).unwrap().get::<&str>(0).unwrap(), wanted);
+    }
+    // Nor does it hide why the server closes.
+    let farewell = b"E\0\0\0\x1fSFATAL\0VFATAL\0C57P01\0Mbye\0\0".to_vec();
+    let mut client = Client::connect(with_surplus(farewell, Duration::ZERO).0).unwrap();
+    assert_eq!(client.query_one("select a from b", &[]).unwrap().get::<&str>(0).unwrap(), "10");
+    let second = client.query_one("select a from b", &[]).unwrap_err();
+    assert_eq!(second.code(), Some("57P01"), "{second}");
 }
 
 #[test]
