@@ -50,6 +50,9 @@ pub struct Point {
     pub purpose: Purpose,
     /// Requests per second that were due; absent in a closed loop.
     pub offered_per_s: Option<f64>,
+    /// Requests per second that were due in the window: of random arrivals as many as chance made.
+    #[serde(default)]
+    pub due_per_s: Option<f64>,
     /// Requests per second that were answered.
     pub rate_per_s: f64,
     /// Connections.
@@ -207,18 +210,19 @@ pub fn capacity(slo: &Bound, steps: &[Step], searched: &Searched) -> Capacity {
 
 /// Whether the server answered what was asked; of a short window a few are always on their way when it ends.
 fn keeps_up(report: &LoadReport) -> bool {
-    let window_s = report.window_ns as f64 / 1e9;
-    let missing = report.schedule.rate_per_s.map_or(0.0, |rate| rate * window_s - report.requests as f64);
+    let missing = report.due().map_or(0.0, |due| due as f64 - report.requests as f64);
     report.rate_ratio.is_none_or(|ratio| ratio >= KEEPS_UP) || missing <= ON_THEIR_WAY
 }
 
 fn point(slo: &Bound, step: &Step) -> Point {
     let report = &step.report;
     let offered = report.schedule.rate_per_s;
-    let lost = if keeps_up(report) { 0.0 } else { offered.unwrap_or(0.0) - report.rate_per_s };
+    let due_per_s = report.due().map(|due| due as f64 * 1e9 / report.window_ns.max(1) as f64);
+    let lost = if keeps_up(report) { 0.0 } else { due_per_s.unwrap_or(0.0) - report.rate_per_s };
     Point {
         purpose: step.purpose,
         offered_per_s: offered,
+        due_per_s,
         rate_per_s: report.rate_per_s,
         connections: report.connections.established,
         window_ns: report.window_ns,

@@ -21,7 +21,7 @@ pub(crate) fn document(found: &Capacity, detail: Detail) -> Document {
     open.sort_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)));
     page.push(Block::Heading("Latency against rate".to_owned()));
     page.push(Block::table(
-        ["offered/s", "answered/s", "p50", "p99", "p99.9", "holds", "window", "for"],
+        ["offered/s", "due/s", "answered/s", "p50", "p99", "p99.9", "holds", "window", "for"],
         open.into_iter().map(row).collect(),
     ));
     let closed = found.points.iter().filter(|point| point.purpose == Purpose::Scaling);
@@ -34,7 +34,7 @@ fn ns(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format_ns(value as f64))
 }
 
-fn row(point: &Point) -> [String; 8] {
+fn row(point: &Point) -> [String; 9] {
     let holds = match (point.holds, point.generator_limited) {
         (Some(true), _) => "yes",
         (Some(false), true) => "no (generator)",
@@ -43,6 +43,7 @@ fn row(point: &Point) -> [String; 8] {
     };
     [
         format!("{:.0}", point.offered_per_s.unwrap_or(0.0)),
+        point.due_per_s.map_or_else(|| "-".to_owned(), |due| format!("{due:.0}")),
         format!("{:.0}", point.rate_per_s),
         ns(point.p50_ns),
         ns(point.p99_ns),

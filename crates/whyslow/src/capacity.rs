@@ -25,6 +25,10 @@ use crate::load_command::{self, config::TIMEOUT};
 
 /// A confirming window is this many times as long as one of the search.
 const CONFIRM_FACTOR: u32 = 3;
+/// Requests in a confirming window over those that its condition needs: some are on their way at its end.
+const MARGIN: f64 = 1.1;
+/// Longest confirming window that is chosen and not asked for.
+const LONGEST_CONFIRM: Duration = Duration::from_secs(120);
 /// Windows at a low rate that a server has to come to itself in before a confirming one.
 const RECOVERIES: u32 = 10;
 /// Length of such a window at most.
@@ -63,9 +67,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     let searched = bench.search();
     bench.progress.finish();
     let searched = searched?;
-    let mut found = capacity(&bench.slo, &bench.steps, &searched);
-    note_backlogs(&mut found, &bench.steps);
-    let found = report::worded(found);
+    let found = report::worded(capacity(&bench.slo, &bench.steps, &searched));
     drop(served);
     crate::print(&match args.format {
         // Of what an interrupt cut short, what there is.
@@ -75,22 +77,6 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
         Format::Md => report::capacity_markdown(&found),
     })?;
     Ok(exit(&found))
-}
-
-/// The backlogs in requests per second, of what was due in each window: Poisson arrivals are as many as the rate says on average only.
-fn note_backlogs(found: &mut Capacity, steps: &[Step]) {
-    let backlog = |report: &LoadReport| {
-        let window_s = report.window_ns as f64 / 1e9;
-        Some((report.due()? as f64 / window_s - report.rate_per_s).max(0.0))
-    };
-    let mut said = found.says.as_mut().and_then(|says| says.overloaded.as_mut());
-    for (point, step) in found.points.iter_mut().zip(steps).filter(|(point, _)| point.backlog_per_s > 0.0) {
-        let before = point.clone();
-        point.backlog_per_s = backlog(&step.report).unwrap_or(point.backlog_per_s);
-        if let Some(said) = said.as_mut().filter(|said| ***said == before) {
-            said.backlog_per_s = point.backlog_per_s;
-        }
-    }
 }
 
 /// The machines of `--load-on`, reached; nothing where the generator is here.
@@ -240,7 +226,18 @@ impl Bench<'_> {
     /// The longer window that confirms a rate, once the server answers normally at the rate `low`.
     fn confirm(&mut self, rate: f64, low: f64) -> Result<LoadReport, Stop> {
         self.recover(low)?;
-        self.open(rate, Purpose::Confirm, self.args.window.0 * CONFIRM_FACTOR)
+        self.open(rate, Purpose::Confirm, self.confirming(rate))
+    }
+
+    /// How long a window has to be at this rate for the condition to be judged; the usual length where that would take too long.
+    fn confirming(&self, rate: f64) -> Duration {
+        let usual = self.args.window.0 * CONFIRM_FACTOR;
+        let needed_s = MARGIN * self.slo.requests_needed() as f64 / rate;
+        if needed_s > LONGEST_CONFIRM.as_secs_f64() {
+            usual
+        } else {
+            usual.max(Duration::from_secs_f64(needed_s))
+        }
     }
 
     /// Lets a server that was overloaded come to itself: until it answers normally at the rate `low`, or for so many windows.
@@ -357,26 +354,4 @@ fn pin(cpus: &model::units::CpuSet) -> anyhow::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(cpu as usize));
     rustix::thread::sched_setaffinity(None, &set).context("cannot take the generator's CPUs")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backlog_is_what_was_due_less_what_was_answered() {
-        let mut report = testkit::load_report(80.0);
-        report.schedule.rate_per_s = Some(100.0);
-        (report.window_ns, report.requests, report.rate_per_s) = (10_000_000_000, 800, 80.0);
-        // Of 1000 that the rate says on average, chance made 900.
-        (report.unfinished, report.unsent, report.rate_ratio) = (40, 60, Some(800.0 / 900.0));
-        let slo: Bound = "p50 < 1h".parse().unwrap();
-        let steps = [Step { purpose: Purpose::Search, report }];
-        let searched =
-            Searched { rate_per_s: None, at_ceiling: false, failed_at_per_s: Some(100.0), partial: false };
-        let mut found = capacity(&slo, &steps, &searched);
-        note_backlogs(&mut found, &steps);
-        assert_eq!(found.points[0].backlog_per_s, 10.0);
-        assert_eq!(found.says.and_then(|says| says.overloaded).map(|point| point.backlog_per_s), Some(10.0));
-    }
 }

@@ -99,10 +99,10 @@ pub(crate) fn run_with(
     let elsewhere = Elsewhere::connect(args)?;
     let plan = plan(args, &elsewhere).map_err(Stop::usage)?;
     let judged = Judged::new(&args.judged, &plan)?;
+    preflight::check(&plan).map_err(Stop::usage)?;
     if args.list {
         return list(&plan, args.format);
     }
-    preflight::check(&plan).map_err(Stop::usage)?;
     if args.verify {
         return verify::run(&plan, args.format);
     }

@@ -213,7 +213,7 @@ fn needed(row: &Comparison) -> String {
     match row.blocks_needed {
         None if row.undecided_by == Some(UndecidedBy::Disturbance) => {
             let who = row.disturbed_most_by().map_or("disturbances", |source| &source.what);
-            format!("; because of {who}: more blocks would not decide")
+            format!("; limited by {who}, not by blocks")
         }
         None => String::new(),
         Some(number) if number > u64::from(model::plan::MOST_BLOCKS) => {

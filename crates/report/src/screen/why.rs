@@ -163,8 +163,6 @@ impl<'a> Gap<'a> {
     /// What is left of the gap, and parts that have no row.
     fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
         let least = SMALL * self.whole_ns();
-        // What the title says is paid is no part of what rows are shares of.
-        let beside = if self.both_ways().is_some() { &[][..] } else { beside };
         let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
         if !beside.is_empty() {
             let mut words = names(beside);

@@ -643,7 +643,7 @@ fn what_bounds_alone_leave_open_is_said_not_to_be_for_more_blocks() {
     found.comparisons[0].bias.of =
         vec![BiasSource { what: "other processes".to_owned(), low: 0.1, high: 0.1 }];
     let page = findings_text(&found, Style::Plain);
-    assert!(page.contains("; because of other processes: more blocks would not decide\n"), "{page}");
+    assert!(page.contains("; limited by other processes, not by blocks\n"), "{page}");
 }
 
 #[test]

@@ -350,7 +350,8 @@ pub(crate) struct CapacityArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
-    /// How long each rate is tried; the window that confirms the answer is three times as long
+    /// How long each rate is tried; the window that confirms the answer is three times as long, or as long as the condition needs, 2
+    /// min at most
     #[arg(long, default_value = "5s")]
     pub(crate) window: Span,
     /// Warm-up before each window

@@ -13,7 +13,6 @@ use model::plan::{
 use model::units::{CpuSet, Rate, Span};
 
 use super::arms;
-use super::preflight::local_ports;
 use crate::cli::{self, Arrival, CompareArgs, Size};
 use crate::revision;
 
@@ -107,10 +106,6 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
     }
     if let Some(status) = args.expect_status.filter(|status| !(100..=599).contains(status)) {
         bail!("--expect-status {status} is no status of HTTP: they are 100 to 599");
-    }
-    if let Some(connections) = args.connections.filter(|connections| u64::from(*connections) > local_ports())
-    {
-        bail!("--connections {connections} is more than there are local ports ({}): lower it", local_ports());
     }
     if args.rate != "max" && ![EQUAL_RATES, "none"].contains(&args.equal_rates.as_str()) {
         bail!("--equal-rates is for --rate max: with --rate {} that is the only rate", args.rate);

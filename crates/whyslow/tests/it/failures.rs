@@ -102,7 +102,7 @@ fn a_comment_that_cannot_be_written_any_more_takes_no_result_away() {
     let said = whyslow_in(&folder, &[&head[..], &judged, &SHORT].concat());
     assert_eq!(said.code, Some(1), "{said:?}");
     assert_schema("compare", &said.json());
-    assert!(said.err.contains("--fail-if 'pr slower' does not hold: "), "{said:?}");
+    assert!(said.err.contains("--fail-if 'pr slower' is not decided: "), "{said:?}");
     assert!(said.err.contains("error: --comment is not written: cannot write gone/comment.md"), "{said:?}");
 }
 
@@ -229,7 +229,7 @@ fn turns_are_long_enough_for_what_a_server_stops_for() {
     let head = ["compare", &none, &stops, "--equal-rates", "none", "--no-why", "--out", "run"];
     let short = ["--blocks", "1", "--cycles", "1", "--warmup", "50ms", "--warmup-cap", "100ms"];
     let said = whyslow_in(&folder, &[&head[..], &short].concat());
-    assert!(said.err.contains("'stops' answers nobody "), "{said:?}");
+    assert!(said.err.contains("'stops' stops answering everybody every "), "{said:?}");
     let manifest = RunDir::open(&folder.join("run")).read().unwrap().manifest;
     let [stopping] = &manifest.fitted.stopping[..] else { panic!("{said:?}") };
     assert_eq!(stopping.arm, "stops");
