@@ -10,7 +10,7 @@ use stats::verdict::{Question, decide};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::{Sheet, by_block};
-use crate::findings::{FINDINGS_SCHEMA, Unfinished, unfinished};
+use crate::findings::{FINDINGS_SCHEMA, Findings, Unfinished, analyse, unfinished};
 use crate::gates;
 use crate::verdicts::{self, Verdict};
 
@@ -88,6 +88,9 @@ pub struct Ladder {
     /// How far the run got, where it is not complete.
     #[serde(skip)]
     pub unfinished: Option<Unfinished>,
+    /// What is known of each rung: findings on the two arms of it, of which the one that is climbed from is the baseline.
+    #[serde(skip)]
+    pub of_rungs: Vec<Findings>,
 }
 
 /// The arms of `run`, in the order of its plan, as the steps of a ladder.
@@ -104,8 +107,18 @@ pub fn ladder(run: &Run) -> Ladder {
         run_id: run.manifest.run_id.clone(),
         unfinished: unfinished(run),
         metrics: metrics.map(|metric| of_metric(&sheet, &steps, metric)).collect(),
+        of_rungs: steps.windows(2).filter_map(|rung| of_rung(run, &rung[0], &rung[1])).collect(),
         steps,
     }
+}
+
+/// Findings on one rung alone.
+fn of_rung(run: &Run, from: &str, to: &str) -> Option<Findings> {
+    let mut turned = run.clone();
+    turned.manifest.plan.baseline = run.manifest.plan.arms.iter().position(|arm| arm.name == from)?;
+    let mut findings = analyse(&turned);
+    findings.arms.retain(|arm| arm.name == from || arm.name == to);
+    Some(findings)
 }
 
 fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {

@@ -3,6 +3,7 @@
 use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
 use crate::document::{Block, Document};
+use crate::screen;
 use crate::words::names::gate_names;
 use crate::words::unfinished;
 
@@ -28,6 +29,15 @@ pub(crate) fn document(ladder: &Ladder) -> Document {
                 ["by itself", "ratio", "interval", "on top / alone", "interval", "effect"],
                 metric.alone.iter().map(by_itself).collect(),
             ));
+        }
+    }
+    for findings in &ladder.of_rungs {
+        let why = screen::why(findings);
+        if !why.is_empty() {
+            let to = findings.arms.iter().find(|arm| arm.name != findings.baseline);
+            let to = to.map_or("", |arm| arm.name.as_str());
+            page.push(Block::Heading(format!("{} → {to}", findings.baseline)));
+            page.push(Block::Screen(why));
         }
     }
     page

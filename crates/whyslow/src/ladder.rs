@@ -17,8 +17,7 @@ pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let steps_alone =
         if args.each { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
     let arms = steps.into_iter().chain(steps_alone.values().cloned().collect::<BTreeSet<_>>()).collect();
-    // Causes of a rung are for `compare` to find: a ladder measures many small steps.
-    let design = CompareArgs { arms, steps_alone, no_why: true, ..args.design.clone() };
+    let design = CompareArgs { arms, steps_alone, ..args.design.clone() };
     let from_git = args.target.starts_with(GIT);
     let design = config::filled_unjudged(&design, from_git).map_err(Stop::usage)?;
     compare::run_with(&design, |run, _, format| render(&analyse::ladder(run), format))

@@ -33,6 +33,21 @@ fn a_wait_of_forty_milliseconds_without_acknowledgements_is_the_programs_own() {
 }
 
 #[test]
+fn who_waits_in_line_for_forty_milliseconds_waits_for_no_acknowledgement() {
+    let first = |unhurried_ns: u64| {
+        let mut run =
+            planted(Plant { delayed: 100, late_ns: 39_000_000, idle_rate: Some(0.1), ..Plant::NONE });
+        change(&mut run, "pr", 1, |window| {
+            let response = &mut window.load.response_ns;
+            (response.count, response.p50, response.mean) = (1000, Some(unhurried_ns), unhurried_ns as f64);
+            window.response_buckets = vec![[unhurried_ns, 1000]];
+        });
+        named(&analyse(&run))[0].id.name()
+    };
+    assert_eq!((first(40_894_464), first(4_000_000)), ("delayed_ack", "few_at_a_time"));
+}
+
+#[test]
 fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
     let calls = &[("clock_nanosleep", 1.0), ("futex", 2.0), ("fsync", 1.0), ("write", 1.0), ("read", 1.0)];
     for (stacks, expected) in [

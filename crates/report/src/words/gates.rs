@@ -162,14 +162,7 @@ fn of_the_place(arm: &str, value: f64, says: &GateSays) -> String {
             };
             format!("'{arm}' ran on CPUs {arm_on}, '{baseline}' on {baseline_on}: {why}")
         }
-        GateSays::SamePlace { differ, shared } => {
-            let differ = match differ.is_empty() {
-                true => "all arms were started alike".to_owned(),
-                false => format!("the arms differ in {}", joined(differ, differing, ", ")),
-            };
-            let shared = if *shared { "; server and generator share CPUs" } else { "" };
-            format!("same host and CPUs; {differ}{shared}")
-        }
+        GateSays::SamePlace { differ, shared } => same_place(differ, *shared),
         GateSays::Ran { address, is_observed } => {
             let unseen = match is_observed {
                 true => "",
@@ -213,6 +206,15 @@ fn of_the_place(arm: &str, value: f64, says: &GateSays) -> String {
         | GateSays::LinkFull(..)
         | GateSays::LinkFree => String::new(),
     }
+}
+
+fn same_place(differ: &[Differing], shared: bool) -> String {
+    let differ = match differ.is_empty() {
+        true => "all arms were started alike".to_owned(),
+        false => format!("the arms differ in {}", joined(differ, differing, ", ")),
+    };
+    let shared = if shared { "; server and generator share CPUs" } else { "" };
+    format!("same host and CPUs; {differ}{shared}")
 }
 
 fn differing(what: &Differing) -> String {

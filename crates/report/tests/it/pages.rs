@@ -372,8 +372,12 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
             steps: ["a", "b", "c"].map(str::to_owned).to_vec(),
             metrics: vec![metric],
             unfinished,
+            of_rungs: vec![findings()],
         };
         let text = report::ladder_text(&ladder);
+        let why = report::findings_why(&report::worded(findings()));
+        assert!(!why.is_empty() && why.iter().all(|line| text.contains(line)), "{text}");
+        assert!(text.contains("main → pr\n"), "{text}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let whole = page_with(None);

@@ -71,6 +71,8 @@ pub(crate) struct Evidence {
     /// What was counted by perf events, where a pass counts.
     pub(crate) counted: Option<Counted>,
     pub(crate) shape: Shape,
+    /// The same at the equal rate, where that was kept and the main condition is another one.
+    pub(crate) unhurried_shape: Option<Shape>,
     /// When it answered nobody.
     pub(crate) stalled: Option<Stalls>,
     /// The program's functions in which its threads waited for something other than requests, longest first.
@@ -147,6 +149,11 @@ impl Evidence {
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
             counted: observed::counted(sheet, arm, passes),
             shape: Shape::from_windows(&windows),
+            unhurried_shape: sheet
+                .latency
+                .filter(|latency| *latency != index)
+                .map(|latency| Shape::from_windows(&sheet.windows(arm, latency)))
+                .filter(|shape| shape.quantile_ns(0.5).is_some()),
             stalled: material.facts.arm(arm).and_then(|row| row.stalls.clone()),
             machine: observed::machine(sheet, arm, passes),
             waits_in: observed::waits_in(&waiting),

@@ -267,6 +267,9 @@ pub(super) fn one_thread(pair: &Pair) -> Vec<Suspect> {
     one(wait(CauseId::OneThread, pair.idle_ns, seen))
 }
 
+/// Share of the delayed answers at capacity below which those at the equal rate say that none waits for an acknowledgement.
+const UNHURRIED_DELAYED: f64 = 0.25;
+
 /// Answers whose second part waits until the first is acknowledged (Nagle), which the client delays by 40 ms.
 pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     let [from, to] = DELAYED_ACK_NS;
@@ -274,7 +277,14 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     let answers = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_requests(from, to));
     // A timer of the program can take as long: the kernel counts acknowledgements that were delayed.
     let acknowledged = pair.slow.delayed_acks >= ACKNOWLEDGED * answers[0];
-    if answers[0] < RARE || shares[0] <= shares[1] || !acknowledged {
+    // An acknowledgement is delayed by as much where few ask. Who waits in line for so long has clients that are silent for so long,
+    // on connections of its own, too: theirs are delayed and nobody waits for them.
+    let in_line = pair
+        .slow
+        .unhurried_shape
+        .as_ref()
+        .is_some_and(|shape| shape.share_of_requests(from, to) < UNHURRIED_DELAYED * answers[0]);
+    if answers[0] < RARE || shares[0] <= shares[1] || !acknowledged || in_line {
         return Vec::new();
     }
     let seen = Seen::DelayedAcks {
