@@ -13,6 +13,7 @@ use crate::facts::busy::{
 use crate::facts::metric::in_window;
 use crate::facts::observed::{self, Blocked, Counted, Machine};
 use crate::facts::shape::Shape;
+use crate::facts::sheet::Sheet;
 use crate::facts::stalls::Stalls;
 use crate::facts::waits::{Waited, waited};
 use crate::gates;
@@ -149,11 +150,7 @@ impl Evidence {
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
             counted: observed::counted(sheet, arm, passes),
             shape: Shape::from_windows(&windows),
-            unhurried_shape: sheet
-                .latency
-                .filter(|latency| *latency != index)
-                .map(|latency| Shape::from_windows(&sheet.windows(arm, latency)))
-                .filter(|shape| shape.quantile_ns(0.5).is_some()),
+            unhurried_shape: unhurried_shape(sheet, arm),
             stalled: material.facts.arm(arm).and_then(|row| row.stalls.clone()),
             machine: observed::machine(sheet, arm, passes),
             waits_in: observed::waits_in(&waiting),
@@ -173,6 +170,13 @@ impl Evidence {
     pub(crate) fn all_switches(&self) -> f64 {
         self.switches.iter().sum()
     }
+}
+
+/// How responses are spread at the equal rate, where that was kept and the main condition is another one.
+fn unhurried_shape(sheet: &Sheet, arm: &str) -> Option<Shape> {
+    let latency = sheet.latency.filter(|latency| *latency != sheet.main)?;
+    let shape = Shape::from_windows(&sheet.windows(arm, latency));
+    shape.quantile_ns(0.5).is_some().then_some(shape)
 }
 
 /// Share of the connections that waited to be accepted at the end of a window.

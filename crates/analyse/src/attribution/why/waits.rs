@@ -267,8 +267,18 @@ pub(super) fn one_thread(pair: &Pair) -> Vec<Suspect> {
     one(wait(CauseId::OneThread, pair.idle_ns, seen))
 }
 
-/// Share of the delayed answers at capacity below which those at the equal rate say that none waits for an acknowledgement.
-const UNHURRIED_DELAYED: f64 = 0.25;
+/// Share of the answers that take as long as an acknowledgement is delayed, from which on others like them are no accident.
+const LIKE_THEM: f64 = 0.25;
+
+/// Whether this share of the answers takes as long as an acknowledgement is delayed because requests wait in line. Then none does where
+/// few ask, and answers come whole; of one that waits for an acknowledgement the first part has come before. The server's own
+/// connections are silent for so long meanwhile, and acknowledgements on them are delayed.
+fn waits_in_line(slow: &Evidence, answers: f64) -> bool {
+    let [from, to] = DELAYED_ACK_NS;
+    let unhurried = slow.unhurried_shape.as_ref().map(|shape| shape.share_of_requests(from, to));
+    let in_pieces = slow.pieces.is_some_and(|(share, _)| share >= LIKE_THEM * answers);
+    !in_pieces && unhurried.is_some_and(|share| share < LIKE_THEM * answers)
+}
 
 /// Answers whose second part waits until the first is acknowledged (Nagle), which the client delays by 40 ms.
 pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
@@ -277,14 +287,7 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     let answers = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_requests(from, to));
     // A timer of the program can take as long: the kernel counts acknowledgements that were delayed.
     let acknowledged = pair.slow.delayed_acks >= ACKNOWLEDGED * answers[0];
-    // An acknowledgement is delayed by as much where few ask. Who waits in line for so long has clients that are silent for so long,
-    // on connections of its own, too: theirs are delayed and nobody waits for them.
-    let in_line = pair
-        .slow
-        .unhurried_shape
-        .as_ref()
-        .is_some_and(|shape| shape.share_of_requests(from, to) < UNHURRIED_DELAYED * answers[0]);
-    if answers[0] < RARE || shares[0] <= shares[1] || !acknowledged || in_line {
+    if answers[0] < RARE || shares[0] <= shares[1] || !acknowledged || waits_in_line(pair.slow, answers[0]) {
         return Vec::new();
     }
     let seen = Seen::DelayedAcks {
