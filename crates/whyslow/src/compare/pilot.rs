@@ -315,8 +315,10 @@ impl Bench<'_> {
         let started = |record: &&RoundRecord| {
             record.failure.is_none() && self.plan.arms[record.round.arm].source.running().is_none()
         };
-        let records: Vec<&RoundRecord> =
+        let mut records: Vec<&RoundRecord> =
             pilots.iter().map(|piloted| &piloted.record).filter(started).collect();
+        // Pilots go in a random order.
+        records.sort_by_key(|record| record.round.arm);
         records.iter().enumerate().find_map(|(index, one)| {
             records[index + 1..].iter().find(|other| other.port == one.port).map(|other| (*one, *other))
         })
