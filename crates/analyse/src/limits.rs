@@ -135,9 +135,7 @@ impl<'a> ArmMedians<'a> {
                 window.target.run_wait_ns as f64 / window.target.cpu.total_ns.max(1) as f64
             })?,
             generator: median(|window| window.load.busiest_thread)?,
-            refused: median(|window| {
-                per_request(window, refused(&window.server_cpus.tcp, window.resources.as_ref()))
-            })?,
+            refused: median(|window| per_request(window, refused(window)))?,
             resent: median(|window| per_request(window, sent_again(window)))?,
             link: gates::failed(gates, GateId::Wire, arm).and_then(|gate| gate.value),
             between: sheet.run.host.link,

@@ -490,17 +490,17 @@ fn changed_caller(function: &str, changes: &Changes, side: Side, arm: &Samples) 
     let mut by: BTreeMap<(String, Option<u32>), (u64, Place)> = BTreeMap::new();
     let mut all = 0;
     for profile in &arm.profiles {
+        let places: Vec<Place> = profile.frames.iter().map(place_of).collect();
+        let is_changed: Vec<bool> =
+            places.iter().map(|place| changed_at(changes, side, place) == Some(Change::Line)).collect();
         for stack in &profile.stacks {
-            let places: Vec<Place> = stack
-                .frames
-                .iter()
-                .filter_map(|frame| profile.frames.get(*frame as usize))
-                .map(place_of)
-                .collect();
-            let Some(at) = places.iter().rposition(|place| place.function == function) else { continue };
+            let is_it =
+                |frame: &u32| places.get(*frame as usize).is_some_and(|place| place.function == function);
+            let Some(at) = stack.frames.iter().rposition(is_it) else { continue };
             all += stack.samples;
-            let is_changed = |place: &&Place| changed_at(changes, side, place) == Some(Change::Line);
-            if let Some(caller) = places[..at].iter().rev().find(is_changed) {
+            let mut callers = stack.frames[..at].iter().rev().map(|frame| *frame as usize);
+            if let Some(caller) = callers.find(|frame| is_changed.get(*frame) == Some(&true)) {
+                let caller = &places[caller];
                 let entry = by.entry((caller.function.clone(), caller.line)).or_insert((0, caller.clone()));
                 entry.0 += stack.samples;
             }

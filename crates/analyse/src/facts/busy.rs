@@ -60,11 +60,16 @@ pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
 
 /// Connections turned away because too many waited to be accepted: by the server's own listeners where each of them tells, otherwise by
 /// all of the host.
-pub(crate) fn refused(tcp: &TcpCounters, resources: Option<&Resources>) -> u64 {
+pub(crate) fn turned_away(tcp: &TcpCounters, resources: Option<&Resources>) -> u64 {
     let sockets = resources.and_then(|resources| resources.sockets.as_ref());
     let own = sockets.filter(|sockets| !sockets.listeners.is_empty());
     let own = own.and_then(|sockets| sockets.listeners.iter().map(|listener| listener.dropped).sum());
     own.unwrap_or_else(|| tcp.listen_overflows.max(tcp.listen_drops))
+}
+
+/// The same in a window.
+pub(crate) fn refused(window: &Window) -> u64 {
+    turned_away(&window.server_cpus.tcp, window.resources.as_ref())
 }
 
 /// Segments sent again on the server's connections, by both sides; where these are not seen, on all of the host.

@@ -7,7 +7,7 @@ use model::record::{HostUsage, Resources, SocketCounters, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::busy::{refused, set_busy};
+use super::busy::{set_busy, turned_away};
 use super::sheet::Sheet;
 
 /// Whose resource it is.
@@ -248,7 +248,7 @@ fn accept_queue(input: &UseInput) -> Option<UseFigures> {
     Some(UseFigures {
         utilisation: fullest.map(|listener| f64::from(listener.queued) / f64::from(listener.backlog.max(1))),
         saturation: fullest.map(|listener| f64::from(listener.queued)),
-        errors: Some(refused(&input.server_cpus.tcp, input.resources)),
+        errors: Some(turned_away(&input.server_cpus.tcp, input.resources)),
     })
 }
 

@@ -91,11 +91,7 @@ fn starved(window: &Window, others: Option<f64>) -> Stalled {
     let per = &window.load.per_connection;
     match others {
         Some(share) => Stalled::Pressed { min: per.min, max: per.max, share },
-        None => Stalled::Starved {
-            min: per.min,
-            max: per.max,
-            refused: refused(&window.server_cpus.tcp, window.resources.as_ref()),
-        },
+        None => Stalled::Starved { min: per.min, max: per.max, refused: refused(window) },
     }
 }
 

@@ -104,8 +104,7 @@ impl Evidence {
             |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
         let timed = observed::waiting(sheet, arm, passes);
         let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
-        let turned_away = |window: &Window| refused(&window.server_cpus.tcp, window.resources.as_ref());
-        let refused = sheet.pooled(arm, index, turned_away).unwrap_or(0.0);
+        let refused = sheet.pooled(arm, index, refused).unwrap_or(0.0);
         let fails = |id: GateId| gates::failed(material.gates, id, arm).is_some();
         Some(Self {
             name: arm.to_owned(),
