@@ -1,5 +1,7 @@
 //! A ladder: the arms of a run as one change after another, each against the one before it.
 
+use std::collections::BTreeMap;
+
 use model::plan::GateId;
 use model::record::Run;
 use schemars::JsonSchema;
@@ -12,7 +14,7 @@ use crate::facts::metric::Metric;
 use crate::facts::sheet::{Sheet, by_block};
 use crate::findings::{FINDINGS_SCHEMA, Findings, Unfinished, analyse, unfinished};
 use crate::gates;
-use crate::verdicts::{self, Verdict};
+use crate::verdicts::Verdict;
 
 /// Level of every rung's interval.
 const LEVEL: f64 = 0.95;
@@ -102,54 +104,61 @@ pub fn ladder(run: &Run) -> Ladder {
     let names = plan.arms.iter().map(|arm| arm.name.clone());
     let steps: Vec<String> = names.filter(|name| is_step(name)).collect();
     let metrics = Metric::PRIMARY.into_iter().filter(|metric| sheet.condition_of(*metric).is_some());
+    let from: From = steps[..steps.len() - 1].iter().map(|step| (step.clone(), turned(run, step))).collect();
+    let of_rung = |rung: &[String]| {
+        let mut findings = from[&rung[0]].clone();
+        findings.arms.retain(|arm| rung.contains(&arm.name));
+        findings
+    };
     Ladder {
         schema: FINDINGS_SCHEMA,
         run_id: run.manifest.run_id.clone(),
         unfinished: unfinished(run),
-        metrics: metrics.map(|metric| of_metric(&sheet, &steps, metric)).collect(),
-        of_rungs: steps.windows(2).filter_map(|rung| of_rung(run, &rung[0], &rung[1])).collect(),
+        metrics: metrics.map(|metric| of_metric(&sheet, &from, &steps, metric)).collect(),
+        of_rungs: steps.windows(2).map(of_rung).collect(),
         steps,
     }
 }
 
-/// Findings on one rung alone.
-fn of_rung(run: &Run, from: &str, to: &str) -> Option<Findings> {
+/// Findings with each step in turn as the baseline, but for the last.
+type From = BTreeMap<String, Findings>;
+
+/// Findings with `step` as the baseline.
+fn turned(run: &Run, step: &str) -> Findings {
     let mut turned = run.clone();
-    turned.manifest.plan.baseline = run.manifest.plan.arms.iter().position(|arm| arm.name == from)?;
-    let mut findings = analyse(&turned);
-    findings.arms.retain(|arm| arm.name == from || arm.name == to);
-    Some(findings)
+    let plan = &mut turned.manifest.plan;
+    plan.baseline = plan.arms.iter().position(|arm| arm.name == step).unwrap_or(plan.baseline);
+    analyse(&turned)
 }
 
-fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
-    let rungs: Vec<Rung> = steps.windows(2).map(|pair| rung(sheet, &pair[0], &pair[1], metric)).collect();
+fn of_metric(sheet: &Sheet, from: &From, steps: &[String], metric: Metric) -> MetricLadder {
+    let rung = |below: &str, step: &str| rung(sheet, from, [below, step], metric);
+    let rungs: Vec<Rung> = steps.windows(2).map(|pair| rung(&pair[0], &pair[1])).collect();
     let (first, last) = (&steps[0], &steps[steps.len() - 1]);
     let product = rungs.iter().map(|rung| rung.ratio).product();
     let product_over_whole_ci = product_over_whole(sheet, steps, metric);
     let with_own = steps.windows(2).filter_map(|pair| {
         let by_itself = sheet.plan().alone.get(&pair[1])?;
-        Some(alone(sheet, [first, &pair[0], &pair[1], by_itself], metric))
+        Some(alone(sheet, rung(first, by_itself), [first, &pair[0], &pair[1], by_itself], metric))
     });
     let alone = with_own.collect();
-    MetricLadder {
-        metric,
-        whole: rung(sheet, first, last, metric),
-        product,
-        product_over_whole_ci,
-        alone,
-        rungs,
-    }
+    MetricLadder { metric, whole: rung(first, last), product, product_over_whole_ci, alone, rungs }
 }
 
 /// A step against the one before it, over its change alone against the first.
-fn alone(sheet: &Sheet, [first, below, step, by_itself]: [&str; 4], metric: Metric) -> Alone {
+fn alone(
+    sheet: &Sheet,
+    of_itself: Rung,
+    [first, below, step, by_itself]: [&str; 4],
+    metric: Metric,
+) -> Alone {
     let gains = [gains(sheet, [first, by_itself], metric), gains(sheet, [below, step], metric)];
     let both = by_block(&gains[0], &gains[1]);
     let differences: Vec<f64> = both.into_iter().map(|(_, [apart, on_top])| on_top - apart).collect();
     let void_by = void_by(sheet, &[first, below, step, by_itself], metric);
     Alone {
         step: step.to_owned(),
-        by_itself: rung(sheet, first, by_itself, metric),
+        by_itself: of_itself,
         interaction: weighed([by_itself, step], &differences, void_by, metric),
     }
 }
@@ -183,12 +192,9 @@ fn product_over_whole(sheet: &Sheet, steps: &[String], metric: Metric) -> Option
 }
 
 /// `to` against `from`, with the verdict that a comparison of the two comes to.
-fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
-    let mut turned = sheet.run.clone();
-    let plan = &mut turned.manifest.plan;
-    plan.baseline = plan.arms.iter().position(|arm| arm.name == from).unwrap_or(plan.baseline);
-    let rows = verdicts::comparisons(&turned);
-    match rows.into_iter().find(|row| row.arm == to && row.metric == metric) {
+fn rung(sheet: &Sheet, findings: &From, [from, to]: [&str; 2], metric: Metric) -> Rung {
+    let rows = findings.get(from).map_or(&[][..], |found| &found.comparisons);
+    match rows.iter().find(|row| row.arm == to && row.metric == metric) {
         Some(row) => Rung {
             from: from.to_owned(),
             to: to.to_owned(),
@@ -198,7 +204,7 @@ fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
             ci_high: row.ci_high,
             level: row.level,
             blocks: row.blocks,
-            void_by: row.void_by,
+            void_by: row.void_by.clone(),
         },
         None => weighed([from, to], &[], void_by(sheet, &[from, to], metric), metric),
     }
