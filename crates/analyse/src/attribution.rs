@@ -74,11 +74,12 @@ impl Attribution {
         let by_rest = || why.rests.iter().map(|rest| (rest.arm.clone(), rest.unattributed_share)).collect();
         let left: Vec<(String, f64)> = if why.rests.is_empty() { left_by_split(&split) } else { by_rest() };
         let said = all_gap_nodes(sheet, comparisons, &tree);
+        let causes = unless_said([split, why.causes].concat(), &said.rows);
         Self {
             said: said.rows,
             smaller: said.smaller,
             new_functions: of_shown(new_functions, comparisons),
-            causes: most_important_first(sheet, [split, why.causes].concat(), &why.first),
+            causes: most_important_first(sheet, causes, &why.first),
             ledger: why.ledger,
             waited: if asked { waits::rows(facts) } else { Vec::new() },
             waits: why.waits,
@@ -89,6 +90,16 @@ impl Attribution {
             tree,
         }
     }
+}
+
+/// Without what was ruled out as a whole where a node of it is said: parts of it that cancel out are small together, and one of them is not.
+/// What a test ruled out stays so.
+fn unless_said(mut causes: Vec<Cause>, said: &[GapNode]) -> Vec<Cause> {
+    let is_said =
+        |cause: &Cause| said.iter().any(|node| node.arm == cause.arm && node.cause == Some(cause.id));
+    let is_tested = |cause: &Cause| cause.says.as_ref().is_some_and(|says| !says.tests.is_empty());
+    causes.retain(|cause| cause.grade != Grade::RuledOut || is_tested(cause) || !is_said(cause));
+    causes
 }
 
 /// The cause of a leaf.
@@ -148,4 +159,38 @@ fn left_by_split(causes: &[Cause]) -> Vec<(String, f64)> {
         }
     }
     accounted.into_iter().map(|(arm, sum)| (arm.to_owned(), (1.0 - sum).abs())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ruled_out_is_no_cause_of_a_node_that_is_said() {
+        let cause = |arm: &str, id, grade| Cause {
+            id,
+            grade,
+            baseline: "main".to_owned(),
+            arm: arm.to_owned(),
+            ns_per_request: 0.0,
+            share: None,
+            text: String::new(),
+            says: None,
+        };
+        let copying = |arm, grade| cause(arm, CauseId::Copying, grade);
+        let of_others = cause("pr", CauseId::Allocation, Grade::RuledOut);
+        let causes = [
+            copying("pr", Grade::RuledOut),
+            copying("pr", Grade::ConsistentWith),
+            copying("other", Grade::RuledOut),
+            of_others.clone(),
+        ];
+        let node: GapNode = serde_json::from_value(serde_json::json!({
+            "arm": "pr", "path": ["user", "copying"], "delta_ns": 5.0, "delta_se_ns": 1.0, "share": 0.5, "count": null,
+            "more_ns": null, "dearer_ns": null, "via": null, "cause": "copying",
+        }))
+        .unwrap();
+        assert_eq!(unless_said(causes.to_vec(), &[]), causes);
+        assert_eq!(unless_said(causes.to_vec(), &[node]), [causes[1].clone(), causes[2].clone(), of_others]);
+    }
 }

@@ -3,6 +3,7 @@
 
 mod alone;
 pub(crate) mod arms;
+mod asker;
 pub(crate) mod beside;
 pub(crate) mod busy;
 pub(crate) mod calls;

@@ -47,6 +47,8 @@ pub struct Config {
     pub websocket: bool,
     /// Whether each request of HTTP/2 is a call of gRPC, whose answer is its `grpc-status`.
     pub grpc: bool,
+    /// Whether exactly one message answers a call of gRPC that goes well; any number may where it is not said.
+    pub one_message: bool,
     /// Whether answers are streams of server-sent events, and after how many of them one is complete; `Some(None)` for when
     /// the server ends it.
     pub events: Option<Option<u64>>,
@@ -98,6 +100,7 @@ impl Config {
             http3: None,
             websocket: false,
             grpc: false,
+            one_message: false,
             events: None,
             per_connection: None,
             pace: Pace::Closed,
@@ -151,7 +154,9 @@ impl Config {
             Protocol::Http2 { streams } => config.http2 = Some(streams),
             Protocol::Http3 { streams } => config.http3 = Some(streams),
             Protocol::Events { most } => config.events = Some(most),
-            Protocol::Grpc { streams } => (config.grpc, config.http2) = (true, Some(streams)),
+            Protocol::Grpc { streams, one_message } => {
+                (config.grpc, config.http2, config.one_message) = (true, Some(streams), one_message);
+            }
             Protocol::WebSocket { in_flight } => (config.websocket, config.pipeline) = (true, in_flight),
         }
         // Whoever writes ws:// asks for it.

@@ -111,8 +111,8 @@ fn totals(outcome: &Outcome) -> String {
         scaled(report.bytes_read as f64, &BINARY, 2)
     );
     let errors = &report.errors;
-    // wrk has no word for an answer that is not HTTP but that it failed to read it.
-    let read = errors.read + errors.parse;
+    // wrk has no word for an answer that is not HTTP, or for bytes that answer nothing, but that it failed to read it.
+    let read = errors.read + errors.parse + errors.surplus;
     if errors.connect + read + errors.write + errors.timeout > 0 {
         text += &format!(
             "  Socket errors: connect {}, read {read}, write {}, timeout {}\n",

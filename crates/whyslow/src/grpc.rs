@@ -13,8 +13,16 @@ const FIELDS: [(&str, &str); 2] = [("Content-Type", "application/grpc"), ("TE", 
 /// How the name of a file ends whose bytes are a message.
 const BYTES: &str = ".bin";
 
+/// A call, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    /// Whether exactly one message answers it: a description says that its method does not stream.
+    pub(crate) one_message: bool,
+}
+
 /// The call of `method`, such as `shop.Orders/Get`.
-pub(crate) fn call(method: &str, message: Option<&str>, proto: Option<&Path>) -> anyhow::Result<Request> {
+pub(crate) fn call(method: &str, message: Option<&str>, proto: Option<&Path>) -> anyhow::Result<Call> {
     let path = method.trim_start_matches('/');
     let Some((service, name)) =
         path.split_once('/').filter(|(service, name)| is_name(service) && is_name(name))
@@ -25,7 +33,8 @@ pub(crate) fn call(method: &str, message: Option<&str>, proto: Option<&Path>) ->
     let bytes = encoded(message, described.as_ref())?;
     let body = enveloped(&bytes).context("--message is longer than the 4 GiB that gRPC can send")?;
     let fields = FIELDS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Ok(Request { method: "POST".to_owned(), target: Some(format!("/{path}")), fields, body })
+    let request = Request { method: "POST".to_owned(), target: Some(format!("/{path}")), fields, body };
+    Ok(Call { request, one_message: described.is_some_and(|method| !method.is_server_streaming()) })
 }
 
 fn is_name(text: &str) -> bool {
@@ -103,14 +112,22 @@ mod tests {
         let good = file(
             "shop.proto",
             "syntax = \"proto3\"; package shop; message Item { int32 id = 1; string name = 2; } message Many {}
-             service Orders { rpc Get(Item) returns (Item); rpc Put(stream Item) returns (Many); }",
+             service Orders { rpc Get(Item) returns (Item); rpc Put(stream Item) returns (Many); rpc All(Item) returns (stream Item); }",
         );
         let bad = file("bad.proto", "syntax = \"proto3\"; message {");
         let import = file("import.proto", "syntax = \"proto3\"; import \"nowhere.proto\";");
         let sent = call("/shop.Orders/Get", Some(r#"{"id": 7, "name": "x"}"#), Some(&good)).unwrap();
-        assert_eq!(sent.target.as_deref(), Some("/shop.Orders/Get"));
-        assert_eq!(sent.body, [0, 0, 0, 0, 5, 8, 7, 0x12, 1, b'x']);
-        assert_eq!(call("a.B/C", None, None).unwrap().body, [0; 5]);
+        assert_eq!(sent.request.target.as_deref(), Some("/shop.Orders/Get"));
+        assert_eq!(sent.request.body, [0, 0, 0, 0, 5, 8, 7, 0x12, 1, b'x']);
+        assert_eq!(call("a.B/C", None, None).unwrap().request.body, [0; 5]);
+        for (method, proto, one) in [
+            ("shop.Orders/Get", Some(&good), true),
+            ("shop.Orders/All", Some(&good), false),
+            ("shop.Orders/Get", None, false),
+        ] {
+            let call = call(method, None, proto.map(|proto| proto.as_path())).unwrap();
+            assert_eq!(call.one_message, one, "{method}, {proto:?}");
+        }
         for (method, message, proto, complaint) in [
             ("shop.Orders", None, None, "is not SERVICE/METHOD"),
             ("shop.Orders/Get/", None, None, "is not SERVICE/METHOD"),
@@ -120,7 +137,7 @@ mod tests {
             ("shop.Orders/Get", Some(r#"{"nam": 1}"#), Some(&good), "nam"),
             ("shop.Orders/Get", Some("@/nowhere.bin"), Some(&good), "cannot read --message @/nowhere.bin"),
             ("shop.Order/Get", None, Some(&good), "has no service 'shop.Order': it has shop.Orders"),
-            ("shop.Orders/Gett", None, Some(&good), "has no method 'Gett': it has Get, Put"),
+            ("shop.Orders/Gett", None, Some(&good), "has no method 'Gett': it has Get, Put, All"),
             ("shop.Orders/Put", None, Some(&good), "takes a stream of messages"),
             ("shop.Orders/Get", None, Some(&bad), "bad.proto cannot be used"),
             ("shop.Orders/Get", None, Some(&import), "nowhere.proto"),

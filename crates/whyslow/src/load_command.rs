@@ -92,7 +92,7 @@ fn pushes(args: &LoadArgs, figures: &SoFar) -> anyhow::Result<Vec<Push>> {
 fn windows(args: &LoadArgs, mut measure: impl FnMut() -> Result<Measured, Stop>) -> Result<Measured, Stop> {
     let mut windows = Vec::new();
     for number in 1..=args.repeat {
-        let window = measure()?;
+        let window = measure().map_err(|stop| if number == 1 { stop } else { after_some(stop) })?;
         if args.repeat > 1 {
             say_window(number, args.repeat, &window.report);
         }
@@ -103,6 +103,12 @@ fn windows(args: &LoadArgs, mut measure: impl FnMut() -> Result<Measured, Stop>)
         }
     }
     Ok(load::in_turn(windows).expect("at least one window is asked for"))
+}
+
+/// Why a later window could not be had: requests were sent by then, so that it went wrong on the way.
+fn after_some(stop: Stop) -> Stop {
+    let (Stop::Usage(error) | Stop::Failed(error)) = stop;
+    Stop::Failed(error)
 }
 
 /// What one of several windows brought.

@@ -11,19 +11,24 @@ use crate::exit::{Exit, Outcome};
 
 pub(crate) fn run(args: &ReportArgs) -> Outcome {
     let data = read(&args.runs);
-    if data.runs.is_empty() {
-        let reasons: Vec<&str> = data.unreadable.iter().map(|run| run.error.as_str()).collect();
-        let reasons = reasons.join("; ");
-        if !data.unreadable.iter().any(has_remains) {
-            let output = args.output.display();
-            return Err(anyhow!("no run could be read, so that {output} is not written: {reasons}").into());
+    let reasons: Vec<&str> = data.unreadable.iter().map(|run| run.error.as_str()).collect();
+    let (missing, reasons) = (reasons.len(), reasons.join("; "));
+    if data.runs.is_empty() && !data.unreadable.iter().any(has_remains) {
+        let output = args.output.display();
+        return Err(anyhow!("no run could be read, so that {output} is not written: {reasons}").into());
+    }
+    match (data.runs.len(), missing) {
+        (_, 0) => {}
+        (0, _) => crate::say(&format!("warning: no run could be read: {reasons}")),
+        (read, _) => {
+            let of = read + missing;
+            crate::say(&format!("error: {missing} of {of} runs could not be read: {reasons}"));
         }
-        crate::say(&format!("warning: no run could be read: {reasons}"));
     }
     let page = report::page(&data, Place::File).html;
     model::record::write_atomically(&args.output, page.as_bytes()).context("give another file with -o")?;
     crate::say(&format!("{}: {} KiB", args.output.display(), page.len().div_ceil(1024)));
-    Ok(if data.runs.is_empty() { Exit::Failed } else { Exit::Done })
+    Ok(if missing == 0 { Exit::Done } else { Exit::Failed })
 }
 
 /// Whether there is anything to show of a run that cannot be read.

@@ -193,7 +193,8 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
             let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
             let ns = divided_ns * counts.iter().sum::<f64>() / all.max(1.0);
             let with_side_ns = ns / cpu_ns.max(f64::MIN_POSITIVE) * se_ns;
-            let draws = Draws { counts, wholes: wholes.clone(), divided_ns, with_side_ns };
+            let by_chance = time.draws.by_chance;
+            let draws = Draws { counts, wholes: wholes.clone(), by_chance, divided_ns, with_side_ns };
             tree.insert(leaf.clone(), Time { ns, draws, ..time.clone() });
         }
         if cpu_ns > divided_ns {
@@ -209,21 +210,24 @@ fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
     let mut gathered = Gathered::new();
     for (place, profile) in profiles.iter().enumerate() {
         let mut interpreted = 0;
-        let mut put = |stack: &'a Stack, samples: u64| {
+        // So many counts as one sample stands for.
+        let mut put = |stack: &'a Stack, samples: u64, weight: f64| {
             let entry = gathered.entry(leaf(profile, stack)).or_default();
             entry.0.resize(profiles.len(), 0);
             entry.0[place] += samples;
+            entry.1.draws.by_chance += samples as f64 * weight;
             tell(&mut entry.1, profile, stack, samples);
         };
         for stack in &profile.stacks {
             if profile.interpreted.is_some() && is_interpreter(profile, stack) {
                 interpreted += stack.samples;
             } else {
-                put(stack, stack.samples);
+                put(stack, stack.samples, 1.0);
             }
         }
+        let weight = weight(profile, interpreted);
         for (stack, samples) in divided(profile, interpreted) {
-            put(stack, samples);
+            put(stack, samples, weight);
         }
     }
     gathered
@@ -261,6 +265,14 @@ fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
         given = due;
     }
     divided
+}
+
+/// How many samples of an interpreter at work one stack of what it ran stands for: that these were few makes what is told by them
+/// less exact.
+fn weight(profile: &Profile, samples: u64) -> f64 {
+    let stacks = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
+    let drawn: u64 = stacks.map(|stack| stack.samples).sum();
+    (samples as f64 / drawn.max(1) as f64).max(1.0)
 }
 
 /// Calls of which a stack ended before it told what they are on are on what most of the same call are on.

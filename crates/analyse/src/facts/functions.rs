@@ -66,6 +66,17 @@ fn without_address(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{}", &name[..at], name[at..].trim_start_matches(is_number)))
 }
 
+/// A function's name without the type that it returns, which templates of C++ and methods of Java have before it.
+pub(crate) fn called(name: &str) -> &str {
+    /// What names begin with that have spaces for other reasons: tables, marks, functions of JavaScript with their files.
+    const OTHERS: [&str; 4] = ["vtable ", "itable ", "[", "JS:"];
+    let Some(end) = name.find(['(', '<']).filter(|_| !OTHERS.iter().any(|begin| name.starts_with(begin)))
+    else {
+        return name;
+    };
+    name[..end].trim_end().rfind(' ').map_or(name, |space| &name[space + 1..])
+}
+
 /// A function's name for a sentence: as the program calls it, without its parameters, the arguments of its templates, and its package
 /// where the JVM names it.
 pub(crate) fn brief(name: &str) -> String {
@@ -130,6 +141,42 @@ const PRIMITIVE: [&str; 16] = [
     "result",
     "slice",
 ];
+
+/// Functions of the C library that do a whole task, with files, servers or programs of their own: who calls one asked for that, and
+/// not for the system calls that it takes. Source: glibc, resolv, nss, posix, dlfcn.
+const TASKS: [&str; 22] = [
+    "dlopen",
+    "dlmopen",
+    "getaddrinfo",
+    "gethostbyaddr",
+    "gethostbyname",
+    "gethostbyname2",
+    "getnameinfo",
+    "getgrgid",
+    "getgrnam",
+    "getgrouplist",
+    "getpwnam",
+    "getpwuid",
+    "getservbyname",
+    "glob",
+    "iconv_open",
+    "initgroups",
+    "nftw",
+    "popen",
+    "scandir",
+    "setlocale",
+    "syslog",
+    "system",
+];
+
+/// Whether a function of the C library is a task by itself.
+pub(crate) fn is_task(frame: &Frame) -> bool {
+    const LIBC: [&str; 2] = ["libc.", "libc-"];
+    // The library calls its own functions by other names, which are no tasks of their own in a task.
+    let name = as_called(&frame.name);
+    let name = name.strip_suffix("_r").unwrap_or(name);
+    LIBC.iter().any(|begin| frame.module.starts_with(begin)) && TASKS.contains(&name)
+}
 
 /// Whether a function is an operation of the language itself, which is inlined wherever it is used: whose it is tells nothing.
 pub(crate) fn is_primitive(name: &str) -> bool {

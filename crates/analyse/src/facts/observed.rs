@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::record::{MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window};
 
+use super::asker::asker;
 use super::metric::in_window;
 use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
@@ -34,8 +35,6 @@ const BLOCKED: [(Blocked, &[&str]); 3] = [
     (Blocked::Lock, &["futex"]),
 ];
 
-/// Beginnings of the file names of libraries that wait only because they are asked to.
-const LIBC: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 /// Functions that are named as the place of a wait.
 const WAITS_NAMED: usize = 2;
 
@@ -236,16 +235,12 @@ pub(crate) fn knows_idle_threads(profiles: &[&Profile]) -> bool {
     frames.any(|frame| IDLE_THREADS.contains(&frame.name.as_str()))
 }
 
-/// The innermost functions of the program itself in the stacks that waited for something other than requests, longest
-/// first.
+/// The functions that asked to wait in the stacks that waited for something other than requests, longest first.
 pub(crate) fn waits_in(profiles: &[&Profile]) -> Vec<String> {
     let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
     for profile in profiles {
         for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
-            let own = profile.frames_of(stack).rev().find(|frame| {
-                !frame.kernel && frame.resolved && !LIBC.iter().any(|module| frame.module.starts_with(module))
-            });
-            if let Some(frame) = own {
+            if let Some(frame) = asker(profile.frames_of(stack)) {
                 *waited.entry(&frame.name).or_default() += stack.samples;
             }
         }

@@ -2,6 +2,7 @@
 
 use model::record::{EndedBy, Frame, PassKind, WaitLeaf, Waits, Window};
 
+use super::asker::place;
 use super::metric::in_window;
 use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
@@ -25,11 +26,6 @@ const CONDITIONS: [&str; 3] = ["cond", "Condvar", "ObjectMonitor::wait"];
 /// ends such a wait is still a wait for the lock.
 const INTERPRETER_LOCK: [&str; 4] =
     ["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread", "PyGILState_Ensure"];
-/// Beginnings of the file names of libraries, and of the names of functions, that wait only because they are asked to.
-const ASKED: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
-const ASKED_BY_NAME: [&str; 8] =
-    ["std::", "<std::", "core::", "alloc::", "__GI_", "__futex", "__lll_", "syscall"];
-
 /// Waits of one kind in one place.
 #[derive(Debug, Clone)]
 pub(crate) struct Waited {
@@ -62,8 +58,8 @@ impl Waited {
             ended_by: if asks_anew { EndedBy::Lock } else { leaf.ended_by },
             behind: leaf.behind,
             by: leaf.by.clone(),
-            waited_in: own(waits, &leaf.waited_in),
-            woken_from: own(waits, &leaf.woken_from),
+            waited_in: place(|| waits.frames_of(&leaf.waited_in)).cloned(),
+            woken_from: place(|| waits.frames_of(&leaf.woken_from)).cloned(),
             is_sleep: leaf.ended_by == EndedBy::Timer && is_in(&SLEEPS),
             is_in_lock: interpreter || is_in(&LOCKS) && !is_in(&CONDITIONS),
             ns: each(leaf.ns),
@@ -78,16 +74,6 @@ impl Waited {
         let by_thread = matches!(self.ended_by, EndedBy::Thread | EndedBy::Lock | EndedBy::Child);
         is_client(self.ended_by) || by_thread && !self.is_in_lock && self.behind.is_some_and(is_client)
     }
-}
-
-/// The innermost function of the program itself, or else of what it asked.
-fn own(waits: &Waits, stack: &[u32]) -> Option<Frame> {
-    let user = || waits.frames_of(stack).rev().filter(|frame| !frame.kernel && frame.resolved);
-    let is_asked = |frame: &&Frame| {
-        ASKED.iter().any(|begin| frame.module.starts_with(begin))
-            || ASKED_BY_NAME.iter().any(|begin| frame.name.starts_with(begin))
-    };
-    user().find(|frame| !is_asked(frame)).or_else(|| user().next()).cloned()
 }
 
 /// All waits of `arm`, where the passes that record them are used.

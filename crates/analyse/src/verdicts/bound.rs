@@ -123,7 +123,7 @@ const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 34] = [
+const OTHERS: [(&str, Unit, ReadReport); 35] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -136,6 +136,7 @@ const OTHERS: [(&str, Unit, ReadReport); 34] = [
     ("errors_status", Unit::Count, |report| Some(report.errors.status as f64)),
     ("errors_parse", Unit::Count, |report| Some(report.errors.parse as f64)),
     ("errors_value", Unit::Count, |report| Some(report.errors.value as f64)),
+    ("errors_surplus", Unit::Count, |report| Some(report.errors.surplus as f64)),
     ("error_rate", Unit::Share, |report| {
         let all = report.requests + report.errors.total();
         (all > 0).then(|| report.errors.total() as f64 / all as f64)

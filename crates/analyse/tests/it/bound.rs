@@ -75,7 +75,7 @@ fn known_names() -> Vec<String> {
 #[test]
 fn every_name_that_is_told_is_taken_with_and_without_its_points() {
     let names = known_names();
-    assert_eq!(names.len(), 44, "{names:?}");
+    assert_eq!(names.len(), 45, "{names:?}");
     let latencies = names.iter().take_while(|name| *name != "rate");
     let others = ["response_", "service_", "send_lag_"]
         .map(|time| latencies.clone().map(move |name| format!("{time}{name}")));

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::clock::as_ns;
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
-use crate::session::{Spec, Upgrade};
+use crate::session::{Answers, Spec, Upgrade};
 use crate::tls::Client;
 use crate::{
     Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Request, Scheme,
@@ -52,7 +52,7 @@ pub(crate) enum Spoken {
     /// HTTP/1.1 whose answers are streams of events, complete after so many where that is said.
     Events(Option<u64>),
     /// gRPC on as many.
-    Grpc(u32),
+    Grpc(u32, Answers),
     /// WebSocket, after an upgrade.
     WebSocket(Upgrade),
 }
@@ -74,7 +74,9 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
 fn spoken(config: &Config) -> Result<Spoken, LoadError> {
     Ok(match (config.http2, config.http3) {
         (_, Some(streams)) => Spoken::Http3(streams),
-        (Some(streams), _) if config.grpc => Spoken::Grpc(streams),
+        (Some(streams), _) if config.grpc => {
+            Spoken::Grpc(streams, if config.one_message { Answers::One } else { Answers::Any })
+        }
         (Some(streams), _) => Spoken::Http2(streams),
         (None, None) if config.websocket => Spoken::WebSocket(config.upgrade()?),
         (None, None) => config.events.map_or(Spoken::Http1, Spoken::Events),

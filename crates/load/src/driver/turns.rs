@@ -123,7 +123,7 @@ impl Turns<'_, '_> {
 fn report(turn: &Turn, taken: &Taken) -> TurnReport {
     let Taken { measured, quiet_ns } = taken;
     let answered = !measured.response.is_empty();
-    let failed = measured.errors.total() - measured.errors.status - measured.errors.connect;
+    let failed = measured.errors.unanswered();
     let due = measured.requests + failed + measured.unfinished + measured.unsent;
     TurnReport {
         endpoint: turn.endpoint,

@@ -21,8 +21,8 @@ use super::prepare::Spoken;
 use super::stamps::Stamps;
 use crate::histogram::{Latencies, Pool, latencies};
 use crate::session::{
-    EventStreams, Feed, Finished, Hopeless, Http1, Http2, Http3, Protocol, SecondTally, Session, Span, Spec,
-    WebSocket,
+    Answers, EventStreams, Feed, Finished, Hopeless, Http1, Http2, Http3, Protocol, SecondTally, Session,
+    Span, Spec, WebSocket,
 };
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -125,7 +125,7 @@ pub(crate) fn work(setup: Setup<'_>) {
             speak(setup, streams);
         }
         Spoken::Http2(streams) => {
-            let http2 = http2(&setup, streams, false);
+            let http2 = http2(&setup, streams, None);
             speak(setup, http2);
         }
         Spoken::Http3(streams) => {
@@ -133,14 +133,14 @@ pub(crate) fn work(setup: Setup<'_>) {
             let http3 = Http3::new(setup.spec.lanes, streams, alike);
             speak(setup, http3);
         }
-        Spoken::Grpc(streams) => {
-            let grpc = http2(&setup, streams, true);
+        Spoken::Grpc(streams, answers) => {
+            let grpc = http2(&setup, streams, Some(answers));
             speak(setup, grpc);
         }
     }
 }
 
-fn http2(setup: &Setup<'_>, streams: u32, grpc: bool) -> Http2 {
+fn http2(setup: &Setup<'_>, streams: u32, grpc: Option<Answers>) -> Http2 {
     let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
     Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some(), grpc)
 }

@@ -11,6 +11,11 @@ use super::{Fate, Session};
 /// How long a connection that has answered nothing must have been idle for its closing to be no fault of the server.
 const IDLE_NS: u64 = 10_000_000;
 
+/// How a server begins that gives up a connection on which it waited for a request: no fault, as closing it without a word is none.
+///
+/// Source: RFC 9110, section 15.5.9.
+const NO_REQUEST: &[u8] = b"HTTP/1.1 408 ";
+
 /// Methods of which a second request has the effect of one (RFC 9110, section 9.2.2).
 const IDEMPOTENT: [&[u8]; 6] = [b"GET ", b"HEAD ", b"OPTIONS ", b"PUT ", b"DELETE ", b"TRACE "];
 
@@ -110,11 +115,14 @@ impl Session {
         self.broken(lane, Fault::Parse, at)
     }
 
-    /// More came than was asked for. The answer before it has counted, and does not fail as well: it is told, and the connection is over.
+    /// More came than was asked for. The answer before it has counted, and does not fail as well: the connection does, and is over.
     #[cold]
     pub(super) fn surplus(&mut self, lane: u32, surplus: &[u8], at: u64) -> Fate {
         let to_head = self.heads.is_bodiless();
         let malformed = self.lanes[lane as usize].reader.surplus(surplus, to_head);
+        if !surplus.starts_with(NO_REQUEST) {
+            self.tally.fault(Fault::Surplus, None, at);
+        }
         self.malformed(lane, malformed, at)
     }
 

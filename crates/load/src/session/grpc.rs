@@ -34,6 +34,18 @@ pub enum GrpcError {
     /// The status is no number.
     #[error("grpc-status of the answer is not a number")]
     Status,
+    /// A method that does not stream was answered with so many messages.
+    #[error("the answer of a method that does not stream holds {0} messages instead of one")]
+    Count(u32),
+}
+
+/// How many messages answer a call that goes well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// One: the method does not stream.
+    One,
+    /// Any number: it streams, or nothing is known of it.
+    Any,
 }
 
 /// Cuts the body of an answer into messages, whose content is passed over.
@@ -44,12 +56,13 @@ pub(crate) struct Messages {
     have: usize,
     /// Bytes of the message that are still to come.
     left: u32,
+    /// Messages that are over.
+    ended: u32,
 }
 
 impl Messages {
-    /// Takes the next bytes of the body: how many messages end in them.
-    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<u64, GrpcError> {
-        let mut ended = 0;
+    /// Takes the next bytes of the body.
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), GrpcError> {
         while !bytes.is_empty() {
             if self.have < PREFIX_BYTES {
                 let taken = bytes.len().min(PREFIX_BYTES - self.have);
@@ -71,15 +84,23 @@ impl Messages {
             bytes = &bytes[taken..];
             if self.left == 0 {
                 self.have = 0;
-                ended += 1;
+                self.ended = self.ended.saturating_add(1);
             }
         }
-        Ok(ended)
+        Ok(())
     }
 
     /// The body ends here.
     pub(crate) fn end(&self) -> Result<(), GrpcError> {
         if self.have == 0 { Ok(()) } else { Err(GrpcError::Cut) }
+    }
+
+    /// Whether as many came as answer a call with this status, as tallies count it. One that fails needs none.
+    pub(crate) fn check(&self, answers: Answers, status: u16) -> Result<(), GrpcError> {
+        match answers {
+            Answers::One if status == WELL && self.ended != 1 => Err(GrpcError::Count(self.ended)),
+            Answers::One | Answers::Any => Ok(()),
+        }
     }
 }
 
@@ -121,8 +142,8 @@ mod tests {
             [enveloped(b"").unwrap(), enveloped(&[7; 300]).unwrap(), enveloped(b"a").unwrap()].concat();
         for step in 1..=bytes.len() {
             let mut messages = Messages::default();
-            let ended: u64 = bytes.chunks(step).map(|part| messages.take(part).unwrap()).sum();
-            assert_eq!((ended, messages.end()), (3, Ok(())), "{step}");
+            bytes.chunks(step).for_each(|part| messages.take(part).unwrap());
+            assert_eq!((messages.ended, messages.end()), (3, Ok(())), "{step}");
         }
         for cut in [1, 4, 6, 100, bytes.len() - 1] {
             let mut messages = Messages::default();

@@ -44,7 +44,7 @@ pub use ending::Finished;
 pub use events::{EventStreams, Events};
 pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use fields::FieldsError;
-pub use grpc::{GrpcError, enveloped};
+pub use grpc::{Answers, GrpcError, enveloped};
 pub(crate) use http1_request::Translated;
 pub use http2::Http2;
 pub use http3::Http3;

@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     Read,
     Write,
     Parse,
+    /// Bytes that answer no request; no request fails by them.
+    Surplus,
 }
 
 /// One second of one session's window.
@@ -367,6 +369,7 @@ impl Tally {
                 Fault::Read => &mut self.errors.read,
                 Fault::Write => &mut self.errors.write,
                 Fault::Parse => &mut self.errors.parse,
+                Fault::Surplus => &mut self.errors.surplus,
             } += 1;
         }
     }

@@ -88,14 +88,15 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "errors",
         format!(
-            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}, value {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
+            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}, value {}, surplus {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
             errors.connect,
             errors.read,
             errors.write,
             errors.timeout,
             errors.status,
             errors.parse,
-            errors.value
+            errors.value,
+            errors.surplus
         ),
     )
 }

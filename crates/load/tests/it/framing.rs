@@ -3,8 +3,8 @@
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use load::session::http3::piece::Piece;
 use load::session::{
-    End, EventStreams, Fate, Http1, Http2, Http3, Protocol, Sending, Session, Span, Spec, Upgrade, WebSocket,
-    enveloped, message,
+    Answers, End, EventStreams, Fate, Http1, Http2, Http3, Protocol, Sending, Session, Span, Spec, Upgrade,
+    WebSocket, enveloped, message,
 };
 
 /// When every request was sent, on the clock of these tests.
@@ -79,9 +79,9 @@ fn read(bytes: &[u8], piece: usize, spoken: Spoken) -> Verdict {
             let hello = message(b"hello", [1, 2, 3, 4]);
             drive(WebSocket::new(upgrade), spec(&hello, ASKED, false), UPGRADED, bytes, piece)
         }
-        Spoken::Http2 => drive(http2(GET, false), spec(GET, 1, false), &[], bytes, piece),
+        Spoken::Http2 => drive(http2(GET, None), spec(GET, 1, false), &[], bytes, piece),
         Spoken::Http3 => drive_streams(bytes, piece),
-        Spoken::Grpc => drive(http2(&post, true), spec(&post, 1, false), &[], bytes, piece),
+        Spoken::Grpc => drive(http2(&post, Some(Answers::Any)), spec(&post, 1, false), &[], bytes, piece),
     }
 }
 

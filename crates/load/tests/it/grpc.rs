@@ -88,6 +88,32 @@ fn what_is_no_answer_costs_one_call_and_says_why() {
 }
 
 #[test]
+fn a_method_that_does_not_stream_is_answered_by_one_message() {
+    let message = |count: usize| enveloped(b"x").unwrap().repeat(count);
+    for (answer, why) in [
+        (Call { body: message(2), ..Call::default() }, "holds 2 messages instead of one"),
+        (Call { body: message(0), ..Call::default() }, "holds 0 messages instead of one"),
+        (Call { early: Some("0"), ..Call::default() }, "holds 0 messages instead of one"),
+    ] {
+        let (report, count) = call(answer.clone(), |config| config.one_message = true);
+        assert_eq!((report.requests, report.errors.parse, report.errors.total()), (0, CALLS, CALLS), "{why}");
+        assert_eq!(count.connections(), 2, "{why}: the connections are kept");
+        assert!(report.warnings.iter().any(|warning| warning.text.contains(why)), "{:?}", report.warnings);
+        let (report, _) = call(answer, |_| ());
+        assert_eq!((report.requests, report.errors.total()), (CALLS, 0), "a stream has any number: {why}");
+    }
+    let (report, _) = call(Call::default(), |config| config.one_message = true);
+    assert_eq!((report.requests, report.errors.total()), (CALLS, 0), "{report:?}");
+    let failing = Call { status: Some("5"), body: Vec::new(), ..Call::default() };
+    let (report, _) = call(failing, |config| config.one_message = true);
+    assert_eq!(
+        (report.errors.status, report.errors.total()),
+        (CALLS, CALLS),
+        "who fails sends none: {report:?}"
+    );
+}
+
+#[test]
 fn an_open_loop_charges_calls_for_what_they_waited() {
     // Two streams at a time, 10 ms each: 200 a second, and 400 a second are due.
     let conduct = Conduct {

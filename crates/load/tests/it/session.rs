@@ -376,9 +376,21 @@ fn an_answer_with_more_than_was_asked_for_counts_once_and_is_told() {
         let mut session = sending(Spec { head, ..spec(1, constant(1.0)) });
         assert_eq!(session.received(0, bytes, bytes.len(), ORIGIN + 1), Fate::Replace, "{why}");
         let finished = session.finish(ORIGIN + SECOND);
-        assert_eq!((finished.tally.requests, finished.tally.errors.parse), (1, 0), "{why}");
+        let errors = finished.tally.errors;
+        assert_eq!((finished.tally.requests, errors.surplus, errors.total()), (1, 1, 1), "{why}");
         let malformed = finished.first_malformed.unwrap();
         assert!(malformed.to_string().contains(why) && !malformed.is_foreign(), "{malformed}");
+    }
+    // What a server says that is tired of waiting for a request is no answer, and no fault.
+    for (bytes, surplus) in
+        [(&b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"[..], 0), (ANSWER, 1)]
+    {
+        let mut session = sending(spec(1, constant(1.0)));
+        assert_eq!(session.received(0, ANSWER, ANSWER.len(), ORIGIN + 1), Fate::Keep);
+        assert_eq!(session.received(0, bytes, bytes.len(), ORIGIN + 2), Fate::Replace);
+        let finished = session.finish(ORIGIN + SECOND);
+        let errors = finished.tally.errors;
+        assert_eq!((finished.tally.requests, errors.surplus, errors.total()), (1, surplus, surplus));
     }
 }
 
@@ -418,7 +430,7 @@ fn a_request_that_waits_for_a_stream_is_under_way_and_grows_too_old() {
     for (pace, timeout_ns) in [(Pace::Closed, None), (constant(1000.0), None), (Pace::Closed, Some(MILLI))] {
         let mut session = Session::new(Spec { timeout_ns, ..spec(2, pace) });
         let request = session_request();
-        let mut protocol = Http2::new(2, 2, Some(&request), false, false);
+        let mut protocol = Http2::new(2, 2, Some(&request), false, None);
         assert_eq!(protocol.opened(&mut session, 0, ORIGIN), Fate::Keep);
         assert_eq!(protocol.received(&mut session, 0, NO_STREAMS, NO_STREAMS.len(), ORIGIN), Fate::Keep);
         session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
@@ -445,7 +457,7 @@ fn a_request_that_waits_for_a_stream_is_under_way_and_grows_too_old() {
 fn text_of_http_1_where_a_frame_should_be_is_named() {
     let mut session = Session::new(spec(2, Pace::Closed));
     let request = session_request();
-    let mut protocol = Http2::new(2, 2, Some(&request), false, false);
+    let mut protocol = Http2::new(2, 2, Some(&request), false, None);
     assert_eq!(protocol.opened(&mut session, 0, ORIGIN), Fate::Keep);
     session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
     let bytes = [b"\0\0\0\x04\0\0\0\0\0", &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]].concat();

@@ -201,9 +201,11 @@ fn bad_answers_cost_one_request_each_and_the_run_goes_on() {
         });
         let report = run.outcome.report;
         let errors = if parse { report.errors.parse } else { report.errors.read };
-        // After a wrong length, what answers nothing is told, and fails no request.
+        // What answers nothing after a wrong length is an error of its own, and fails no request.
         let told = name == "a wrong length";
-        assert_eq!(errors, if told { 0 } else { 100 }, "{name}: {:?}", report.errors);
+        let (failed, surplus) = if told { (0, 100) } else { (100, 0) };
+        assert_eq!((errors, report.errors.surplus), (failed, surplus), "{name}: {:?}", report.errors);
+        assert_eq!(report.errors.total(), 100, "{name}: {:?}", report.errors);
         let warned =
             report.warnings.iter().any(|warning| warning.text.contains("more bytes than Content-Length"));
         assert_eq!(warned, told, "{name}: {:?}", report.warnings);

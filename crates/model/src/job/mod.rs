@@ -158,6 +158,9 @@ pub enum Protocol {
     Grpc {
         /// Calls in flight on each connection, each on a stream of its own.
         streams: u32,
+        /// Whether exactly one message answers a call that goes well: its method is known not to stream.
+        #[serde(default)]
+        one_message: bool,
     },
     /// WebSocket: each request is a message, its body, and what the server sends next is its answer.
     WebSocket {
@@ -292,7 +295,7 @@ impl Job {
     pub fn over_http(self) -> Self {
         let protocol = match self.protocol {
             Protocol::WebSocket { .. } => Protocol::Http1 { pipeline: 1 },
-            Protocol::Grpc { streams } => Protocol::Http2 { streams },
+            Protocol::Grpc { streams, .. } => Protocol::Http2 { streams },
             http => http,
         };
         Self { protocol, ..self }
@@ -316,7 +319,9 @@ impl Job {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
             Protocol::Events { .. } => 1,
-            Protocol::Http2 { streams } | Protocol::Http3 { streams } | Protocol::Grpc { streams } => streams,
+            Protocol::Http2 { streams } | Protocol::Http3 { streams } | Protocol::Grpc { streams, .. } => {
+                streams
+            }
             Protocol::WebSocket { in_flight } => in_flight,
         }
     }
@@ -329,7 +334,7 @@ impl Job {
             streams @ Protocol::Events { .. } => streams,
             Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
             Protocol::Http3 { .. } => Protocol::Http3 { streams: depth },
-            Protocol::Grpc { .. } => Protocol::Grpc { streams: depth },
+            Protocol::Grpc { one_message, .. } => Protocol::Grpc { streams: depth, one_message },
             Protocol::WebSocket { .. } => Protocol::WebSocket { in_flight: depth },
         };
         Self { protocol, ..self }

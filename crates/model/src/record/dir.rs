@@ -146,13 +146,24 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// What lies in a folder and is no beginning of a run.
+/// What lies in a folder and is no beginning of a run: a file of none, or what a run has only after its manifest.
 fn other_than_a_run(folder: &Path) -> Option<String> {
+    let foreign = names_in(folder).into_iter().find(|name| !BEGINNING.contains(&name.as_str()));
+    let late = || {
+        AFTER_MANIFEST
+            .iter()
+            .find_map(|part| names_in(&folder.join(part)).first().map(|name| format!("{part}/{name}")))
+    };
+    foreign.or_else(late)
+}
+
+/// What a folder holds, in order; nothing where there is none.
+fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    names.into_iter().find(|name| !BEGINNING.contains(&name.as_str()))
+    names
 }
 
 /// What a file is called until it is whole.
@@ -214,6 +225,8 @@ pub struct Remains {
 
 /// What there can be of a run before its manifest.
 const BEGINNING: [&str; 5] = [ROUNDS, DIAGNOSTICS, "logs", "host.json", ANSWERS];
+/// Those of its folders that are empty before its manifest.
+const AFTER_MANIFEST: [&str; 2] = [ROUNDS, DIAGNOSTICS];
 
 /// A run's directory.
 #[derive(Debug, Clone)]

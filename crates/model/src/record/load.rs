@@ -34,7 +34,7 @@ pub struct ScheduleFacts {
     pub shape: Vec<[f64; 2]>,
 }
 
-/// Requests that failed, each counted once, by what went wrong.
+/// Requests that failed, each counted once, by what went wrong; and connections, which are `connect` and `surplus`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
     /// Connections that could not be opened.
@@ -52,6 +52,9 @@ pub struct Errors {
     /// Answers without a value that a scenario takes from them.
     #[serde(default)]
     pub value: u64,
+    /// Connections of HTTP/1.1 given up because bytes came on them that answer no request. The answers before those count.
+    #[serde(default)]
+    pub surplus: u64,
 }
 
 impl Errors {
@@ -69,7 +72,7 @@ impl Errors {
 
     /// Each kind by its name in the JSON, with its count.
     #[must_use]
-    pub fn kinds(&self) -> [(&'static str, u64); 7] {
+    pub fn kinds(&self) -> [(&'static str, u64); 8] {
         [
             ("connect", self.connect),
             ("read", self.read),
@@ -78,6 +81,7 @@ impl Errors {
             ("status", self.status),
             ("parse", self.parse),
             ("value", self.value),
+            ("surplus", self.surplus),
         ]
     }
 }
@@ -91,6 +95,7 @@ impl AddAssign for Errors {
         self.status += more.status;
         self.parse += more.parse;
         self.value += more.value;
+        self.surplus += more.surplus;
     }
 }
 

@@ -26,9 +26,9 @@ use crate::parse::{
 };
 use crate::sampler::own_cpu_ns;
 
-/// Time between two looks: 199 in a second, not in step with timers of round periods. A look takes some 30 µs for each
+/// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
 /// thread that runs.
-const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 199);
+const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
 /// The symbol at which an interpreter keeps all it has.
 const RUNTIME: &str = "_PyRuntime";
 /// Frames of a stack, threads and interpreters of a process that are looked at, at most: more means that a chain was torn.
@@ -40,9 +40,13 @@ const MOST_BYTES: u64 = 1 << 18;
 /// Bytes of a frame, at most, and of a code object that are read.
 const FRAME_BYTES: usize = 256;
 const CODE_BYTES: usize = 144;
+/// Times that a stack is read until it is whole.
+const READS: u32 = 4;
 /// The version from which on an interpreter says its offsets.
 const HAS_OFFSETS: u32 = 13;
-/// The owner of a frame that stands for C, and not for a function of Python. Source: pycore_frame.h, `_frameowner`.
+/// The owners of a frame of a generator, and of one that stands for C and not for a function of Python. Source: pycore_frame.h,
+/// `_frameowner`.
+const OF_GENERATOR: u8 = 1;
 const OF_C: u8 = 3;
 
 /// What a profile says that has the interpreter in it and not what that worked on.
@@ -191,7 +195,9 @@ impl Interpreter {
     /// that wait for the interpreter's lock or for a CPU, each as if it had run.
     fn look(&mut self, stacks: &mut BTreeMap<Vec<Frame>, u64>) {
         for thread in self.threads().unwrap_or_default() {
-            if let Some(stack) = self.is_running(thread).and_then(|()| self.stack(thread)) {
+            let mut tries = 0..READS;
+            if let Some(stack) = self.is_running(thread).and_then(|()| tries.find_map(|_| self.stack(thread)))
+            {
                 *stacks.entry(stack).or_default() += 1;
             }
         }
@@ -255,10 +261,15 @@ impl Interpreter {
             let mut bytes = [0; FRAME_BYTES];
             let bytes = bytes.get_mut(..self.layout.frame_bytes)?;
             self.memory.0.read_exact_at(bytes, at).ok()?;
-            if self.layout.owner.is_none_or(|owner| bytes[owner] != OF_C) {
+            let owner = self.layout.owner.map(|at| bytes[at]);
+            if owner != Some(OF_C) {
                 stack.push(self.frame(bytes)?);
             }
             at = word(bytes, self.layout.previous)?;
+            // No thread begins in a generator: this one was left, and lost its caller, while it was read.
+            if at == 0 && owner == Some(OF_GENERATOR) {
+                return None;
+            }
         }
         stack.reverse();
         (!stack.is_empty()).then_some(stack)

@@ -20,6 +20,8 @@ const SMALL: f64 = 0.005;
 const OVERLAP: f64 = 0.05;
 /// From this share of the gap on, a part that goes the other way is said.
 const OPPOSED: f64 = 0.05;
+/// So many times the gap may go its way for shares of it to be told.
+const MOST_OF_GAP: f64 = 2.0;
 /// How far the gap that causes explain may be from that in CPU time and still be the same.
 const SAME_GAP: f64 = 0.05;
 /// What is left of a gap: what was measured in small parts, and what is not known.
@@ -45,20 +47,22 @@ pub(crate) fn lines(findings: &Findings) -> Vec<String> {
         .flat_map(|gap| gap.lines(rows))
         .collect();
     if !lines.is_empty() {
-        lines.extend(not_it(findings, &differing));
+        lines.extend(not_it(findings, &differing, &lines));
     }
     lines
 }
 
-/// What was ruled out for every arm that differs.
-fn not_it(findings: &Findings, arms: &[&str]) -> Option<String> {
+/// What was ruled out for every arm that differs, unless one of the `rows` has the same words: what is told of a part would be denied of
+/// the whole.
+fn not_it(findings: &Findings, arms: &[&str], rows: &[String]) -> Option<String> {
     let ruled_out = |arm: &str, id: CauseId| {
         let mut causes = findings.causes.iter();
         causes.any(|cause| cause.arm == arm && cause.id == id && cause.grade == Grade::RuledOut)
     };
     let mut ids: Vec<CauseId> = Vec::new();
     for cause in &findings.causes {
-        if !ids.contains(&cause.id) && arms.iter().all(|arm| ruled_out(arm, cause.id)) {
+        let is_told = rows.iter().any(|row| row.contains(cause_words(cause.id)));
+        if !ids.contains(&cause.id) && !is_told && arms.iter().all(|arm| ruled_out(arm, cause.id)) {
             ids.push(cause.id);
         }
     }
@@ -132,7 +136,16 @@ impl<'a> Gap<'a> {
         self.parts[1].iter().map(|part| part.ns.abs()).sum()
     }
 
-    /// What rows are shares of: all that goes the way of the gap. That is the gap and as much again as goes the other way; nodes of the
+    /// A share of the gap, as all findings have it: what goes the other way is below 0, and what goes with the gap then more than 1. Where as
+    /// much goes the other way as the gap is, shares tell nothing that times do not.
+    fn share(&self, ns: f64) -> String {
+        match self.whole_ns() > MOST_OF_GAP * self.ns.abs() {
+            true => String::new(),
+            false => format!("{:.0} %", ns / self.ns.abs() * 100.0).replace('-', "−"),
+        }
+    }
+
+    /// What rows are parts of: all that goes the way of the gap. That is the gap and as much again as goes the other way; nodes of the
     /// tree may hold more, where smaller ones take some of it back.
     fn whole_ns(&self) -> f64 {
         let whole = self.ns.abs() + self.opposed_ns();
@@ -199,10 +212,11 @@ impl<'a> Gap<'a> {
         let most = fits.count();
         names.truncate(most);
         let words = |most: usize| {
-            let share = |ns: f64| ns / self.whole_ns() * 100.0;
             let said: Vec<String> = names[..most]
                 .iter()
-                .map(|(name, ns)| format!("{} {:.0} %", short_function(name), share(*ns)))
+                .map(|(name, ns)| {
+                    format!("{} {}", short_function(name), self.share(*ns)).trim_end().to_owned()
+                })
                 .collect();
             let held: f64 = names[..most].iter().map(|(_, ns)| ns).sum();
             let more = if held < ENOUGH * rest_ns { ", …" } else { "" };
@@ -309,14 +323,14 @@ impl<'a> Gap<'a> {
         }
     }
 
-    /// A row; what goes the other way has no share.
+    /// A row.
     fn columns(&self, ns: f64, words: &str, grade: &str) -> String {
         let row = self.row_of(ns, &format!("{:WORDS$}", cut(words, WORDS)));
         format!("{row}  {grade}").trim_end().to_owned()
     }
 
     fn row_of(&self, ns: f64, words: &str) -> String {
-        let share = if ns < 0.0 { String::new() } else { format!("{:.0} %", ns / self.whole_ns() * 100.0) };
+        let share = self.share(ns);
         format!("   {:>8}  {share:>5}  {words}", part_of(ns, self.ns))
     }
 }

@@ -373,9 +373,9 @@ pr  1.46x cheaper than threads  [1.45, 1.49]   CPU per request 10.4 → 7.10 µs
 rate at capacity 94.2 k → 138 k/s; latency at 35000 requests/s: no difference shown (p50, p99)
 
 Why pr saves 3.3 µs a request: saves 4.0 µs, pays 0.7 µs in copying bytes
-     3.7 µs   92 %  context switches                                                          likely
-    −0.7 µs         copying bytes                                                             likely
-     0.3 µs    8 %  not explained
+     3.7 µs  112 %  context switches                                                          likely
+    −0.7 µs  −21 %  copying bytes                                                             likely
+     0.3 µs    9 %  not explained
 
 Limits   each: its CPU (98 % of 1 busy)
 Trust    6 blocks in 48 s, noise floor 0.4 %; everything checked held
@@ -443,9 +443,9 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     let text = findings_text(&found, Style::Plain);
     let lines = [
         "Why pr saves 3.3 µs a request: saves 4.0 µs, pays 0.7 µs in its own code and smaller differences",
-        "     4.0 µs  100 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
-        "    −0.6 µs         own code in flush                                                         likely",
-        "    −0.1 µs         smaller differences (--details)",
+        "     4.0 µs  121 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
+        "    −0.6 µs  −18 %  own code in flush                                                         likely",
+        "    −0.1 µs   −3 %  smaller differences (--details)",
     ];
     assert!(text.contains(&lines.join("\n")), "{text}");
     // A package is named, but for the one of the servers that are built in: its name is that of this program.
@@ -492,15 +492,50 @@ fn parts_that_go_both_ways_are_not_one_sum() {
     let text = findings_text(&found, Style::Plain);
     let lines = [
         "Why pr saves 3.3 µs a request: saves 4.3 µs, pays 1.0 µs in its own code and smaller differences",
-        "     3.5 µs   81 %  futex on switch for flush                                                 likely",
-        "     0.8 µs   19 %  writev on TCP for flush                                                   likely",
-        "    −1.0 µs         its own code and smaller differences (--details)",
+        "     3.5 µs  106 %  futex on switch for flush                                                 likely",
+        "     0.8 µs   24 %  writev on TCP for flush                                                   likely",
+        "    −1.0 µs  −30 %  its own code and smaller differences (--details)",
     ];
     assert!(text.contains(&lines.join("\n")), "{text}");
     // Those of one direction are.
     found.said[2].delta_ns = -200.0;
     let text = findings_text(&found, Style::Plain);
-    assert!(text.contains("     1.0 µs   22 %  answers sent in several writes and its own code\n"), "{text}");
+    assert!(text.contains("     1.0 µs   30 %  answers sent in several writes and its own code\n"), "{text}");
+}
+
+/// Shares are of the gap, as in JSON, as long as they tell something.
+#[test]
+fn where_as_much_goes_the_other_way_as_the_gap_is_rows_have_no_shares() {
+    let row = |opposed_ns: f64| {
+        let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+        found.causes = vec![
+            of_gap("pr", "context_switches", Grade::BoundedBy, -3300.0 - opposed_ns, -3300.0),
+            of_gap("pr", "copying", Grade::ConsistentWith, opposed_ns, -3300.0),
+        ];
+        let text = findings_text(&found, Style::Plain);
+        text.lines().find(|line| line.contains("  copying bytes")).unwrap().to_owned()
+    };
+    assert!(row(1_650.0).contains("−50 %"), "{}", row(1_650.0));
+    assert!(!row(3_400.0).contains('%'), "{}", row(3_400.0));
+}
+
+/// What was ruled out as a whole is not said beside a part of it that is named.
+#[test]
+fn not_it_has_no_words_of_a_row() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![
+        of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0),
+        of_gap("pr", "context_switches", Grade::RuledOut, -1.0, -3300.0),
+        of_gap("pr", "kernel_memory", Grade::RuledOut, -1.0, -3300.0),
+    ];
+    let not_it = |found: &Findings| {
+        let text = findings_text(found, Style::Plain);
+        text.lines().find(|line| line.contains("not it")).unwrap_or_default().trim().to_owned()
+    };
+    found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
+    assert_eq!(not_it(&found), "not it: context switches, page faults");
+    found.said.push(node(&["kernel", "futex", "futex", "switch"], -300.0, "thread_handoff", None));
+    assert_eq!(not_it(&found), "not it: page faults");
 }
 
 #[test]

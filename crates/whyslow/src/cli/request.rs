@@ -104,7 +104,8 @@ pub(crate) struct RequestArgs {
     /// [default: a message without fields]
     #[arg(long, value_name = "JSON|@FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) message: Option<String>,
-    /// With --grpc: the .proto file that describes the service; its imports are looked for in the same folder
+    /// With --grpc: the .proto file that describes the service; its imports are looked for in the same folder. A method that does not
+    /// stream must then be answered with exactly one message
     #[arg(long, value_name = "FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) proto: Option<PathBuf>,
     /// Expect streams of server-sent events, and report the time to the first event and the gaps between events. A request is answered
@@ -243,7 +244,7 @@ impl RequestArgs {
         if let Some(data) = &mut data {
             data.beside = self.beside.iter().flat_map(|name| service_placeholders(name)).collect();
         }
-        let pattern = self.pattern()?;
+        let (pattern, one_message) = self.asked()?;
         self.check_protocol(size)?;
         let (requests, notes) = match self.file()? {
             Some(_) if self.grpc.is_some() || self.ws || self.sse => {
@@ -263,7 +264,7 @@ impl RequestArgs {
             }
         };
         let protocol = match () {
-            () if self.grpc.is_some() => Protocol::Grpc { streams: self.streams },
+            () if self.grpc.is_some() => Protocol::Grpc { streams: self.streams, one_message },
             () if self.http3 => Protocol::Http3 { streams: self.streams },
             () if self.http2 => Protocol::Http2 { streams: self.streams },
             () if self.sse => Protocol::Events { most: self.events },
@@ -325,10 +326,19 @@ impl RequestArgs {
 
     /// What the flags say of every request.
     fn pattern(&self) -> anyhow::Result<Request> {
-        let mut request = match &self.grpc {
-            Some(method) => grpc::call(method, self.message.as_deref(), self.proto.as_deref())?,
+        Ok(self.asked()?.0)
+    }
+
+    /// The same, and whether it is a call that exactly one message answers.
+    fn asked(&self) -> anyhow::Result<(Request, bool)> {
+        let (mut request, one_message) = match &self.grpc {
+            Some(method) => {
+                let call = grpc::call(method, self.message.as_deref(), self.proto.as_deref())?;
+                (call.request, call.one_message)
+            }
             None => {
-                Request { method: self.method.clone(), body: body(self.body.as_deref())?, ..Request::get() }
+                let body = body(self.body.as_deref())?;
+                (Request { method: self.method.clone(), body, ..Request::get() }, false)
             }
         };
         for header in &self.headers {
@@ -340,7 +350,7 @@ impl RequestArgs {
             request.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name.trim()));
             request.fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
-        Ok(request)
+        Ok((request, one_message))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use model::job::{MOST_LATE, TurnReport};
+use model::job::{Job, MOST_LATE, Reuse, TurnReport};
 
 /// Share of what was in flight by which it is judged how fast it was answered: a few that take long say nothing of the others.
 const JUDGED: f64 = 0.75;
@@ -19,6 +19,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_ANSWERS: f64 = 2.0;
 /// Connections are so many times as many as a server holds, at least: to lower them by less buys nothing.
 const MANY: u32 = 2;
+
+/// Whether a server may stay with connections, of which it turned so many away in a turn. Where each request has its own, those that were
+/// turned away are asked for again a second later, and late answers are theirs.
+pub(super) fn can_hold(job: &Job, turned_away: u64) -> bool {
+    job.reuse != Reuse::Requests(1) || turned_away == 0
+}
 
 /// Connections that a server answers at a time, by what it did in one turn over `connections`, with `depth` requests in flight on each;
 /// `one_answer_s` is how long one request takes that is asked alone. Nothing of a server that answers all of them alike.
@@ -106,6 +112,19 @@ mod tests {
             if report.in_time > 100 {
                 assert_eq!(held(&report, CONNECTIONS, 1, cold_s), expected, "{what}, slow at first");
             }
+        }
+    }
+
+    #[test]
+    fn a_full_listen_queue_is_no_connection_that_is_held() {
+        let of = |reuse| Job { reuse, ..Job::get(1) };
+        for (reuse, turned_away, expected) in [
+            (Reuse::All, 3, true),
+            (Reuse::Requests(100), 3, true),
+            (Reuse::Requests(1), 0, true),
+            (Reuse::Requests(1), 3, false),
+        ] {
+            assert_eq!(can_hold(&of(reuse), turned_away), expected, "{reuse:?} {turned_away}");
         }
     }
 

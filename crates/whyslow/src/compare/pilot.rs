@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
+use model::job::Job;
 use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
 use model::record::{
     AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Stops, Warming,
@@ -203,8 +204,8 @@ impl Bench<'_> {
         let begun = Instant::now();
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
         piloted.start += begun.elapsed();
-        let depth = self.plan.workload.job.depth();
-        let outcome = look(&mut together, connections, depth, &self.warming(), piloted);
+        let job = &self.plan.workload.job;
+        let outcome = look(&mut together, connections, job, &self.warming(), piloted);
         let ended = Instant::now();
         together.end();
         piloted.start += ended.elapsed();
@@ -409,7 +410,7 @@ impl Piloted {
 fn look(
     together: &mut Together,
     connections: u32,
-    depth: u32,
+    job: &Job,
     timing: &Timing,
     piloted: &mut Piloted,
 ) -> Result<(), Early> {
@@ -449,8 +450,11 @@ fn look(
         report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.max(SLOWEST_ANSWERS * one_answer_s);
     piloted.sending_per_s = holding::per_s(report);
     // What only one turn shows may have been something else that happened when it ended.
-    let held = |report| holding::held(report, connections, depth, one_answer_s);
+    let held = |report| holding::held(report, connections, job.depth(), one_answer_s);
+    let tcp = &taken.observed.server_cpus.tcp;
+    let turned_away = tcp.listen_overflows.max(tcp.listen_drops);
     piloted.held = held(&warmed.report).zip(held(report)).map(|(one, other)| one.max(other));
+    piloted.held = piloted.held.filter(|_| holding::can_hold(job, turned_away));
     let used = &taken.observed.target;
     let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
     piloted.full = used.cpu.total_ns as f64 >= NEARLY_FULL * offered_ns as f64;

@@ -15,6 +15,9 @@ const HTTP_PORT: u16 = 80;
 
 /// The arm that `url` is, and its path where it has one.
 pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm, Option<String>)> {
+    if let Some(instead) = instead_of(url) {
+        bail!("'{}' is not the address of a running server: {instead}", without_secrets(url));
+    }
     let (address, path) = place(url)?;
     let source = ArmSource::Running(Running { address, watched: Watched::Listener });
     // The name is checked as any other; there is no command.
@@ -43,6 +46,20 @@ pub(crate) fn place(url: &str) -> anyhow::Result<(SocketAddr, Option<String>)> {
         );
     }
     Ok((address, Some(path.to_owned()).filter(|path| !path.is_empty())))
+}
+
+/// What to write in the place of a URL with another scheme: flags say what is spoken, for all arms alike.
+fn instead_of(url: &str) -> Option<&'static str> {
+    Some(match url.split_once("://")?.0 {
+        "ws" => "write http://127.0.0.1:PORT/PATH and add --ws",
+        "wss" => "write http://127.0.0.1:PORT/PATH and add --ws and, for TLS, --insecure or --cacert FILE",
+        "grpc" => "write http://127.0.0.1:PORT and add --grpc SERVICE/METHOD",
+        "grpcs" => {
+            "write http://127.0.0.1:PORT and add --grpc SERVICE/METHOD and, for TLS, --insecure or --cacert FILE"
+        }
+        "https" => "write http://127.0.0.1:PORT/PATH and add, for TLS, --insecure or --cacert FILE",
+        _ => return None,
+    })
 }
 
 fn address(place: &str) -> Option<SocketAddr> {

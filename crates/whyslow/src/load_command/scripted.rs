@@ -57,7 +57,7 @@ impl Scripted {
         let report = &measured.report;
         let errors = Errors {
             connect: report.errors.connect,
-            read: report.errors.read + report.errors.parse,
+            read: report.errors.read + report.errors.parse + report.errors.surplus,
             write: report.errors.write,
             status: report.errors.status,
             timeout: report.errors.timeout,

@@ -1,5 +1,7 @@
 //! `whyslow load` by itself: it counts, and says so in every format.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -134,6 +136,31 @@ const REFUSED: [(&[&str], &str); 16] = [
     (&["--streams", "0", "--http2"], "there must be from 1 to 1024 streams"),
     (&["--arrival", "sometimes"], "invalid value 'sometimes'"),
 ];
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_2_before_anything_is_sent_and_1_after() {
+    let refused = whyslow(&["load", "http://127.0.0.1:9/"]);
+    assert_eq!(
+        (refused.code, refused.out.as_str(), refused.err.lines().count()),
+        (Some(2), "", 1),
+        "{refused:?}"
+    );
+    assert!(refused.err.contains("no connection to 127.0.0.1:9 could be opened"), "{refused:?}");
+
+    // It answers one request, and listens no more.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let printed = whyslow(&["load", "-t1", "-c1", "--requests", "1", "--repeat", "2", &url]);
+    server.join().unwrap();
+    assert_eq!((printed.code, printed.out.as_str()), (Some(1), ""), "{printed:?}");
+    assert!(printed.err.contains("could be opened"), "{printed:?}");
+}
 
 #[test]
 fn what_cannot_be_asked_for_is_refused_before_a_connection_is_opened() {

@@ -113,6 +113,23 @@ const CASES: &[(&[&str], &str)] = &[
         "is not the address of a running server: write http://127.0.0.1:PORT",
     ),
     (
+        &["compare", "a=ws://127.0.0.1:9/chat", "b=ws://127.0.0.1:8/chat"],
+        "write http://127.0.0.1:PORT/PATH and add --ws\n",
+    ),
+    (
+        &["compare", "a=wss://127.0.0.1:9/", "threads"],
+        "write http://127.0.0.1:PORT/PATH and add --ws and, for TLS, --insecure or --cacert FILE\n",
+    ),
+    (
+        &["compare", "a=grpc://127.0.0.1:9", "b=grpc://127.0.0.1:8"],
+        "write http://127.0.0.1:PORT and add --grpc SERVICE/METHOD\n",
+    ),
+    (&["compare", "a=grpcs://127.0.0.1:9", "threads"], "add --grpc SERVICE/METHOD and, for TLS, --insecure"),
+    (
+        &["compare", "a=https://127.0.0.1:9/", "threads"],
+        "write http://127.0.0.1:PORT/PATH and add, for TLS, --insecure or --cacert FILE\n",
+    ),
+    (
         &["compare", "a=http://127.0.0.1:9/x", "b=http://127.0.0.1:9/y"],
         "the arms have different paths: all are asked for one",
     ),
@@ -232,4 +249,11 @@ fn a_folder_with_other_files_takes_no_run() {
     assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
     assert!(printed.err.contains("it holds todo and no run: name a folder that is empty"), "{printed:?}");
     assert_eq!(std::fs::read_dir(folder.join("notes")).unwrap().count(), 1);
+    // Of a run of which half was removed.
+    std::fs::create_dir_all(folder.join("half/rounds")).unwrap();
+    std::fs::write(folder.join("half/rounds/b000-p0.json"), "{}").unwrap();
+    let printed = crate::support::whyslow_in(&folder, &["compare", "--quick", "--out", "half"]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
+    assert!(printed.err.contains("it holds rounds/b000-p0.json and no run: name a folder"), "{printed:?}");
+    assert_eq!(std::fs::read_dir(folder.join("half")).unwrap().count(), 1);
 }

@@ -125,6 +125,23 @@ fn a_page_that_is_there_is_kept_where_there_is_nothing_to_show() {
 }
 
 #[test]
+fn a_run_that_is_missing_leaves_a_page_of_the_others_and_is_an_error() {
+    let run = kept_run();
+    let folder = run.parent().unwrap();
+    let printed = whyslow_in(folder, &["report", "run", "no-such-run", "-o", "page.html"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let said = printed.err.lines().filter(|line| line.starts_with("error: 1 of 2 runs could not be read: "));
+    assert!(
+        said.clone().count() == 1 && said.clone().all(|line| line.contains("no-such-run")),
+        "{printed:?}"
+    );
+    let page = fs::read_to_string(folder.join("page.html")).unwrap();
+    assert_eq!(data(&page)["runs"].as_array().unwrap().len(), 1);
+    assert!(page.contains("no-such-run"), "the page names it, too");
+    assert_eq!(whyslow_in(folder, &["report", "run", "run", "-o", "page.html"]).code, Some(0));
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_an_error() {
     let run = kept_run();
     let printed = whyslow_in(&run, &["report", ".", "-o", "no/such/folder/page.html"]);

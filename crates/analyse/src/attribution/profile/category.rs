@@ -2,7 +2,7 @@
 
 use model::record::{Frame, PYTHON, SPINNING};
 
-use crate::facts::functions::{as_called, is_of_rust, is_of_standard_library};
+use crate::facts::functions::{as_called, called, is_of_rust, is_of_standard_library, is_task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +96,9 @@ pub(crate) fn for_stack<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category
 }
 
 fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
-    let (mut kernel, mut own, mut machine) = (false, false, false);
+    let (mut kernel, mut own) = (false, false);
+    // What the innermost functions of a runtime do, as long as it is not known whom they do it for.
+    let mut machine = None;
     let mut frames = frames.peekable();
     while let Some(frame) = frames.next() {
         kernel |= frame.kernel;
@@ -105,22 +107,25 @@ fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
             break;
         }
         match known(frame) {
-            // Much of a virtual machine has names that nobody lists: whom it works for tells.
-            Some(Category::Runtime) if !own && frame.module.starts_with(VIRTUAL_MACHINE) => machine = true,
-            Some(works @ (Category::Gc | Category::Compiling)) if machine => return works,
+            Some(Category::Gc) if !own => return Category::Gc,
+            Some(Category::Compiling) if machine == Some(Category::Runtime) => return Category::Compiling,
             // An allocator that clears, moves or marks its blocks does so for itself.
             Some(Category::Copying) if !own && frames.peek().is_some_and(|next| allocates(next)) => {
-                return Category::Allocation;
+                machine.get_or_insert(Category::Allocation);
             }
-            _ if machine => return Category::Runtime,
+            // A collector uses much of its runtime, and much of that has names that nobody lists: whom it works for tells.
+            Some(works) if !own && is_of_machine_itself(frame) => {
+                machine.get_or_insert(works);
+            }
+            _ if let Some(works) = machine => return works,
             // What an interpreter or a server library calls is the program's.
             Some(Category::Runtime | Category::Gc | Category::Compiling) if own => return Category::Handler,
             Some(category) => return category,
             None => own |= !frame.kernel && !belongs_to_all(frame),
         }
     }
-    if machine {
-        return Category::Runtime;
+    if let Some(works) = machine {
+        return works;
     }
     if kernel { Category::KernelOther } else { Category::Handler }
 }
@@ -131,11 +136,18 @@ fn allocates(frame: &Frame) -> bool {
 
 /// The library of Java's virtual machine.
 const VIRTUAL_MACHINE: &str = "libjvm";
+/// How the functions of Go's runtime begin.
+const GO_RUNTIME: [&str; 2] = ["runtime.", "internal/runtime/"];
+
+/// Whether a function is of a runtime that has a collector of its own.
+fn is_of_machine_itself(frame: &Frame) -> bool {
+    frame.module.starts_with(VIRTUAL_MACHINE) || GO_RUNTIME.iter().any(|begin| frame.name.starts_with(begin))
+}
 
 /// Whether a function is of a standard library: what it does, it does for its caller. So does code that has no name and no
 /// file, which may be anyone's; what has no name in the file of a program is its own.
 fn belongs_to_all(frame: &Frame) -> bool {
-    const BEGINNINGS: [&str; 23] = [
+    const BEGINNINGS: [&str; 26] = [
         "core::",
         "std::",
         "alloc::",
@@ -155,17 +167,20 @@ fn belongs_to_all(frame: &Frame) -> bool {
         "unique.",
         "java.",
         "jdk.",
+        "sun.",
+        "com.sun.",
+        "kotlin.",
         "scala.",
         "vtable ",
         "itable ",
         "StubRoutines",
     ];
-    const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
+    const MODULES: [&str; 6] = ["libc.", "libc-", "ld-", "libstdc++", "libnio.", "libnet."];
     let name = called(&frame.name).trim_start_matches(['<', '&', '*', '(', '[']);
     !frame.resolved && (frame.module.is_empty() || frame.module.starts_with('['))
         || frame.file.as_ref().is_some_and(|file| is_of_rust(file))
         || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
-        || MODULES.iter().any(|begin| frame.module.starts_with(begin))
+        || MODULES.iter().any(|begin| frame.module.starts_with(begin)) && !is_task(frame)
 }
 
 /// Whether a function does what it does for whoever asks: that of a language's own library or runtime, and what allocates,
@@ -201,17 +216,6 @@ fn is_of_go(name: &str) -> bool {
     let hosted = |first: &str| first.contains(['.', ':']);
     path.split_once('/').is_some_and(|(first, _)| !first.is_empty() && !hosted(first) && !path.contains("::"))
         || WITHOUT_PATH.iter().any(|begin| path.starts_with(begin))
-}
-
-/// A function's name without the type that it returns, which templates of C++ and methods of Java have before it.
-fn called(name: &str) -> &str {
-    /// What names begin with that have spaces for other reasons: tables, marks, functions of JavaScript with their files.
-    const OTHERS: [&str; 4] = ["vtable ", "itable ", "[", "JS:"];
-    let Some(end) = name.find(['(', '<']).filter(|_| !OTHERS.iter().any(|begin| name.starts_with(begin)))
-    else {
-        return name;
-    };
-    name[..end].trim_end().rfind(' ').map_or(name, |space| &name[space + 1..])
 }
 
 /// Whether a function is the program's own: not the kernel's, and of no library or runtime that a table knows.

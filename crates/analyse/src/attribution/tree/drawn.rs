@@ -23,6 +23,8 @@ pub(crate) struct Draws {
     /// Those of the leaves, and of all leaves of the side, in each profile.
     pub(super) counts: Vec<f64>,
     pub(super) wholes: Vec<f64>,
+    /// The variance that chance alone gives the sum of `counts`: as large as that, unless one sample was counted for several.
+    pub(super) by_chance: f64,
     /// CPU time of a request that those of the whole side divide, in nanoseconds.
     pub(super) divided_ns: f64,
     /// The part of the error that comes with the side's own: all leaves have theirs of the same.
@@ -39,6 +41,7 @@ impl Draws {
         self.counts.resize(length, 0.0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
         self.with_side_ns += other.with_side_ns;
+        self.by_chance += other.by_chance;
     }
 
     /// The part of it that has this share of its samples.
@@ -46,13 +49,15 @@ impl Draws {
         Self {
             counts: self.counts.iter().map(|count| count * share).collect(),
             with_side_ns: self.with_side_ns * share,
+            by_chance: self.by_chance * share,
             ..self.clone()
         }
     }
 
     /// The variance of one leaf.
     pub(super) fn variance(&self) -> f64 {
-        (error(&self.counts, &self.wholes) * self.divided_ns).powi(2) + self.with_side_ns.powi(2)
+        (error(&self.counts, &self.wholes, self.by_chance) * self.divided_ns).powi(2)
+            + self.with_side_ns.powi(2)
     }
 
     /// The variance of many leaves: how they divide all of the side among them says nothing of it.
@@ -62,14 +67,17 @@ impl Draws {
     }
 }
 
-/// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance.
-pub(super) fn error(counts: &[f64], wholes: &[f64]) -> f64 {
+/// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance, whose
+/// variance of the sum of `counts` is `by_chance`.
+pub(super) fn error(counts: &[f64], wholes: &[f64], by_chance: f64) -> f64 {
     let (count, whole) = (counts.iter().sum::<f64>(), wholes.iter().sum::<f64>().max(1.0));
     if counts.is_empty() {
         return 0.0;
     }
+    // So many counts are one sample.
+    let weight = (by_chance / count.max(f64::MIN_POSITIVE)).max(1.0);
     // Binomial, and one sample at least.
-    let by_chance = (count * (1.0 - count / whole)).max(1.0).sqrt() / whole;
+    let by_chance = (count * weight * (1.0 - count / whole)).max(weight * weight).sqrt() / whole;
     let shares = counts.iter().zip(wholes).filter(|(_, whole)| **whole > 0.0);
     let shares: Vec<f64> = shares.map(|(count, whole)| count / whole).collect();
     if shares.len() < ENOUGH_PROFILES {

@@ -64,6 +64,8 @@ fn what(leaf: &Leaf) -> Option<(Category, &str)> {
         Leaf::Program { work: work @ (Category::Handler | Category::Runtime), function, .. } => {
             Some((*work, function))
         }
+        // Who allocates pays the collector.
+        Leaf::Program { work: Category::Gc, .. } => Some((Category::Allocation, "")),
         Leaf::Program { work, .. } => Some((*work, "")),
         _ => None,
     }

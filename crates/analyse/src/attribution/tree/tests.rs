@@ -257,6 +257,36 @@ fn an_interpreters_samples_are_those_of_the_functions_that_it_runs() {
     assert_eq!(found.len(), 3, "{found:?}");
 }
 
+#[test]
+fn few_stacks_of_what_an_interpreter_ran_are_no_more_exact_for_its_many_samples() {
+    let error_ns = |stacks: u64, native: u64| {
+        let mut profile = profile(&[("main;_PyEval_EvalFrameDefault", native)]);
+        profile.frames.iter_mut().for_each(|frame| frame.module = "libpython3.12.so.1.0".to_owned());
+        let first = profile.frames.len() as u32;
+        for name in ["render", "respond"] {
+            let module = model::record::PYTHON.to_owned();
+            let name = name.to_owned();
+            profile.frames.push(Frame { name, module, resolved: true, ..Frame::default() });
+        }
+        let stack = |frame| Stack { frames: vec![first + frame], samples: stacks / 2 };
+        let of =
+            model::record::Interpreted { period_ns: 1, samples: stacks, stacks: vec![stack(0), stack(1)] };
+        profile.interpreted = Some(of);
+        // As alike as four slices can be: their spread says nothing.
+        let profiles = vec![&profile; 4];
+        let samples = Samples { profiles, cpu_ns: [1000.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+        let tree = tree(&samples);
+        let (_, time) = tree.iter().find(|(leaf, _)| leaf.path().join(" ").contains("render")).unwrap();
+        time.draws.variance().sqrt()
+    };
+    // Of n stacks a half: 1000 ns times the root of 1/4n, of 4 times 10 and of 4 times 1000.
+    assert!((error_ns(10, 1000) - 1000.0 * (0.25 / 40.0_f64).sqrt()).abs() < 1.0, "{}", error_ns(10, 1000));
+    for stacks in [1000, 4000] {
+        let error_ns = error_ns(stacks, 1000);
+        assert!((error_ns - 1000.0 * (0.25 / 4000.0_f64).sqrt()).abs() < 1.0, "{error_ns}");
+    }
+}
+
 fn row(path: &str, from: f64, to: f64) -> AttributionRow {
     AttributionRow {
         path: path.split('/').map(str::to_owned).collect(),

@@ -4,7 +4,7 @@ use http2::hpack::{Decoder, HpackError};
 
 use crate::session::fields::{Fields, FieldsError, Head};
 use crate::session::grpc::{Messages, is_grpc, status};
-use crate::session::{Body, GrpcError, Heard, Malformed};
+use crate::session::{Answers, Body, GrpcError, Heard, Malformed};
 
 /// Field that says how a call went.
 const GRPC_STATUS: &[u8] = b"grpc-status";
@@ -204,11 +204,11 @@ impl Answer {
     pub(super) fn end(
         &self,
         bodiless: bool,
-        grpc: bool,
+        grpc: Option<Answers>,
         heard: Option<&mut Heard>,
     ) -> Result<u16, Malformed> {
         let mut counted = self.said.head.end(self.came, bodiless)?;
-        if grpc {
+        if let Some(answers) = grpc {
             counted = match self.said.call {
                 Some(early) => early,
                 None => {
@@ -217,6 +217,7 @@ impl Answer {
                     call
                 }
             };
+            self.messages.check(answers, counted)?;
         }
         if let Some(heard) = heard {
             heard.status = counted;

@@ -11,7 +11,7 @@ use super::answer::{Answer, Blocks};
 use super::request::{Request, Writer};
 use crate::session::fields::FIELDS_BYTES;
 use crate::session::multiplexed::{Came, Carrier};
-use crate::session::{Heard, Malformed};
+use crate::session::{Answers, Heard, Malformed};
 
 /// Window of one stream and of the connection, in bytes: a server must not wait for us to read, which we do at once.
 pub(super) const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
@@ -27,8 +27,8 @@ const UNTOLD_STREAMS: u32 = 100;
 pub struct Manner {
     /// Whether TLS is spoken below.
     pub(super) secure: bool,
-    /// Whether answers are those of gRPC.
-    pub(super) grpc: bool,
+    /// How calls are answered, where answers are those of gRPC.
+    pub(super) grpc: Option<Answers>,
 }
 
 /// What the server did that ends the connection, in the words that it is told.
@@ -107,7 +107,7 @@ pub(super) struct Part {
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) grpc: bool,
+    pub(super) grpc: Option<Answers>,
     pub(super) out: Vec<u8>,
     /// The begin of a frame that is not there whole.
     stash: Vec<u8>,
@@ -290,7 +290,7 @@ impl Carrier for Connection {
             next: 1,
             held_back: VecDeque::new(),
             ebbing: VecDeque::new(),
-            blocks: Blocks::new(TABLE_BYTES, manner.grpc),
+            blocks: Blocks::new(TABLE_BYTES, manner.grpc.is_some()),
             writer: Writer::default(),
             settings: Settings { streams: UNTOLD_STREAMS, ..Settings::BEGIN },
             told: false,

@@ -116,7 +116,7 @@ impl Connection {
         self.part = (left > 0).then_some(Part { left, ..part });
         let Some(lane) = part.lane else { return };
         let place = &mut self.lanes[lane as usize];
-        if let Err(error) = place.answer.body(bytes, self.grpc, place.heard.as_deref_mut()) {
+        if let Err(error) = place.answer.body(bytes, self.grpc.is_some(), place.heard.as_deref_mut()) {
             return self.refuse(lane, error, report);
         }
         if left == 0 && part.ends {

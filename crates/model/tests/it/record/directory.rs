@@ -63,6 +63,16 @@ fn a_run_is_never_written_over() {
     let refused = RunDir::create(dir.path()).unwrap_err().to_string();
     assert!(refused.contains("it holds a run already"), "{refused}");
     assert_eq!(dir.read().unwrap().rounds.len(), 5);
+    std::fs::remove_file(dir.path().join("manifest.json")).unwrap();
+    let refused = RunDir::create(dir.path()).unwrap_err().to_string();
+    assert!(refused.contains("it holds rounds/b000-p0") && refused.contains(" and no run"), "{refused}");
+}
+
+#[test]
+fn a_folder_in_which_a_run_was_only_begun_takes_one() {
+    let dir = RunDir::create(&fresh_folder().join("begun")).unwrap();
+    std::fs::write(dir.path().join("logs/pilot-main.log"), "no database").unwrap();
+    RunDir::create(dir.path()).unwrap();
 }
 
 #[test]
