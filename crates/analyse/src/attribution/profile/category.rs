@@ -202,7 +202,8 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
 
 /// Whether a function may be the reason for work: those of standard libraries, runtimes and allocators do what they are asked to.
 pub(crate) fn asks_for_work(frame: &Frame) -> bool {
-    is_script(frame)
+    let is_library = || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file));
+    is_script(frame) && !is_library()
         || known(frame).is_none() && (is_of_go(&frame.name) || is_own(frame) && !serves_anyone(frame))
 }
 

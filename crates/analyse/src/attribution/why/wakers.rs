@@ -34,8 +34,9 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
         EndedBy::Disk => CauseId::SyncWrites,
         EndedBy::Timer if one.is_sleep => CauseId::Sleep,
         EndedBy::Timer => CauseId::TimerWait,
-        EndedBy::Lock => CauseId::LockContention,
-        EndedBy::Service | EndedBy::Thread => CauseId::BackendWait,
+        // Whether it is a lock, a pipe or an event: another thread of the server lets it go on.
+        EndedBy::Lock | EndedBy::Thread => CauseId::LockContention,
+        EndedBy::Service => CauseId::BackendWait,
         EndedBy::Child => CauseId::ChildProcesses,
         _ => return None,
     })
