@@ -11,6 +11,9 @@ const OF_C: [&str; 6] = ["libc.", "libc-", "libpthread", "ld-", "libstdc++", "li
 const RUNTIMES: [&str; 8] =
     ["libjvm", "libjava.", "libnio.", "libnet.", "libpython", "python3", "libuv", "libruby"];
 
+/// The runtime whose own functions say nothing of what it was asked for.
+const SILENT: &str = "libjvm";
+
 /// Beginnings of the names of such functions, by language. Source: glibc, nptl; GCC, gthr-posix.h; Go, runtime/proc.go, sync,
 /// golang.org/x/sync; OpenJDK, java.base; Rust, library/std; parking_lot; tokio.
 const FUNCTIONS: [&[&str]; 5] = [
@@ -90,7 +93,8 @@ where
     Frames: DoubleEndedIterator<Item = &'a Frame>,
 {
     let is_of_c = |frame: &Frame| is_of(&OF_C, frame) || is_named(FUNCTIONS[0], frame);
-    asker(frames()).or_else(|| user(frames()).find(|frame| !is_of_c(frame))).or_else(|| user(frames()).next())
+    let tells = |frame: &&Frame| !is_of_c(frame) && !frame.module.starts_with(SILENT);
+    asker(frames()).or_else(|| user(frames()).find(tells)).or_else(|| user(frames()).next())
 }
 
 fn user<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> impl Iterator<Item = &'a Frame> {

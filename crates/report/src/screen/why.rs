@@ -22,6 +22,8 @@ const OVERLAP: f64 = 0.05;
 const OPPOSED: f64 = 0.05;
 /// So many times the gap may go its way for shares of it to be told.
 const MOST_OF_GAP: f64 = 2.0;
+/// Share of a gap that must be under a function to say so where CPU time is but a part of it.
+const LEAST_UNDER: f64 = 0.25;
 /// How far the gap that causes explain may be from that in CPU time and still be the same.
 const SAME_GAP: f64 = 0.05;
 /// What is left of a gap: what was measured in small parts, and what is not known.
@@ -253,9 +255,14 @@ impl<'a> Gap<'a> {
     /// Under which function most of it is that was seen in one arm alone, unless the first row says so.
     fn under_new_function(&self, first: Option<&Part>) -> Option<String> {
         let mut functions = self.findings.new_functions.iter();
-        let found = functions.find(|function| function.arm == self.arm).filter(|_| !self.idle)?;
+        let found = functions.find(|function| function.arm == self.arm)?;
+        // It is a part of the CPU time alone.
+        if self.idle && found.delta_ns.abs() < LEAST_UNDER * self.ns.abs() {
+            return None;
+        }
         let is_said = first.is_some_and(|part| part.words.contains(&short_function(&found.function)));
-        (!is_said).then(|| cut(&new_function_words(found), SCREEN_COLUMNS))
+        let share = found.delta_ns.abs() / self.ns.abs();
+        (!is_said).then(|| cut(&new_function_words(found, share), SCREEN_COLUMNS))
     }
 
     /// That something is saved and something paid.
@@ -344,7 +351,8 @@ impl Part {
                 CauseId::ServiceBeside => services(findings, arm),
                 id => {
                     let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
-                    format!("{}{counts}", cause_words(id))
+                    let place = place(findings, cause).unwrap_or_default();
+                    format!("{}{place}{counts}", cause_words(id))
                 }
             },
             grade: grade_word(if may_be_none(cause) { Grade::ConsistentWith } else { cause.grade }),
@@ -391,6 +399,29 @@ impl Part {
     }
 }
 
+/// Where most of a cause is: where threads waited, or the place of its largest node.
+fn place(findings: &Findings, cause: &Cause) -> Option<String> {
+    let waited = cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
+        Seen::Waits(waits) => waits.waited_in.as_ref(),
+        _ => None,
+    });
+    if let Some(function) = waited {
+        return Some(format!(" in {}", short_function(function)));
+    }
+    // Collectors and compilers work for the whole program.
+    let has_place = !matches!(cause.id, CauseId::Gc | CauseId::Compiling);
+    let nodes = findings.said.iter().chain(&findings.smaller).filter(|node| {
+        node.arm == cause.arm && node.cause == Some(cause.id) && node.delta_ns * cause.ns_per_request > 0.0
+    });
+    let largest = nodes.max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs())).filter(|_| has_place)?;
+    let is_own = cause.id == CauseId::OwnCode || is_own_code(&largest.path);
+    let preposition = if is_own { "in" } else { "for" };
+    match (largest.below.first(), &largest.via) {
+        (Some(below), _) => Some(format!(" in {}", short_function(below))),
+        (None, via) => via.as_ref().map(|via| format!(" {preposition} {}", short_function(via))),
+    }
+}
+
 /// Whether a part of the CPU time has an interval with none at all in it.
 fn may_be_none(cause: &Cause) -> bool {
     let carries = cause.says.as_ref().map(|says| &says.carries);
@@ -409,10 +440,10 @@ fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
 const MORE: f64 = 1.05;
 
 /// How much of a gap is under a function that was seen in one arm alone. Go's names begin with their packages.
-fn new_function_words(found: &NewFunction) -> String {
-    let part = match found.share > MORE {
+fn new_function_words(found: &NewFunction, share: f64) -> String {
+    let part = match share > MORE {
         true => part_of(found.delta_ns.abs(), found.delta_ns),
-        false => format!("{:.0} % of it", found.share * 100.0),
+        false => format!("{:.0} % of it", share * 100.0),
     };
     let (name, package) = (&found.function, &found.package);
     let function = match package.rfind('/').filter(|_| name.starts_with(package)) {

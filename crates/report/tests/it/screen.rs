@@ -433,6 +433,26 @@ fn of_two_revisions_it_is_said_whether_the_code_changed() {
 }
 
 #[test]
+fn where_idle_time_is_part_of_a_gap_its_causes_have_the_places_of_their_nodes() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    // Of twice as much as the CPU time differs.
+    found.causes = vec![
+        of_gap("pr", "small_writes", Grade::ConsistentWith, -4000.0, -6600.0),
+        of_gap("pr", "gc", Grade::ConsistentWith, -2600.0, -6600.0),
+    ];
+    found.said = vec![
+        node(&["kernel", "writev", "TCP"], -1000.0, "small_writes", None),
+        node(&["user", "garbage collection"], -2000.0, "gc", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    assert!(
+        text.contains("answers sent in several writes for flush") && text.contains("idle time included"),
+        "{text}"
+    );
+    assert!(!text.contains("memory to be collected for") && !text.contains("collection for"), "{text}");
+}
+
+#[test]
 fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
     found.causes = vec![of_gap("pr", "small_writes", Grade::ConfirmedBy, -4000.0, -3300.0)];
