@@ -29,7 +29,7 @@ use crate::facts::functions::brief;
 use crate::facts::observed;
 use drawn::{Drawn, Draws};
 use new_function::{NewFunction, new_function};
-use place::{Leaf, is_interpreter, leaf, on_by_name, via};
+use place::{Leaf, at_work, interpreted, leaf, on_by_name, via};
 use sides::{paired, pooled, samples};
 use table::On;
 
@@ -208,7 +208,7 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
 fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
     let mut gathered = Gathered::new();
     for (place, profile) in profiles.iter().enumerate() {
-        let mut interpreted = 0;
+        let mut works: BTreeMap<&str, u64> = BTreeMap::new();
         let mut put = |stack: &'a Stack, samples: u64| {
             let entry = gathered.entry(leaf(profile, stack)).or_default();
             entry.0.resize(profiles.len(), 0);
@@ -216,14 +216,15 @@ fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
             tell(&mut entry.1, profile, stack, samples);
         };
         for stack in &profile.stacks {
-            if profile.interpreted.is_some() && is_interpreter(profile, stack) {
-                interpreted += stack.samples;
-            } else {
-                put(stack, stack.samples);
+            match at_work(profile, stack) {
+                Some(interpreter) => *works.entry(interpreter.module).or_default() += stack.samples,
+                None => put(stack, stack.samples),
             }
         }
-        for (stack, samples) in divided(profile, interpreted) {
-            put(stack, samples);
+        for (module, interpreted) in works {
+            for (stack, samples) in divided(profile, module, interpreted) {
+                put(stack, samples);
+            }
         }
     }
     gathered
@@ -249,12 +250,11 @@ fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples
 
 /// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
 /// and none is told twice.
-fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
-    let Some(interpreted) = &profile.interpreted else { return Vec::new() };
-    let all: u64 = interpreted.stacks.iter().map(|stack| stack.samples).sum();
+fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> Vec<(&'a Stack, u64)> {
+    let all: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
     let (mut passed, mut given) = (0, 0);
     let mut divided = Vec::new();
-    for stack in &interpreted.stacks {
+    for stack in interpreted(profile, module) {
         passed += stack.samples;
         let due = (u128::from(samples) * u128::from(passed) / u128::from(all.max(1))) as u64;
         divided.push((stack, due - given));
