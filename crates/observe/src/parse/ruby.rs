@@ -48,7 +48,9 @@ pub(crate) fn ruby_version(text: &[u8]) -> Option<(u32, u32)> {
 /// The function that code is of: a method with its blocks, or a body of a file or class with its own (`<main>`, `<class:Shop>`). `name` is that
 /// of the whole, `label` of the part.
 pub(crate) fn function_of(name: &str, label: &str) -> String {
-    let Some(body) = name.strip_prefix('<').and_then(|name| name.strip_suffix('>')) else {
+    let body = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
+    // `<=>` is a method.
+    let Some(body) = body.filter(|body| body.starts_with(|first: char| first.is_alphabetic())) else {
         return name.to_owned();
     };
     let body = match body.split_once(':') {
