@@ -52,7 +52,7 @@ const LANGUAGES: [Language; 2] = [
         module: RUBY,
         files: &["/libruby", "/bin/ruby"],
         find_in: ruby::find_in,
-        evaluates: &["rb_vm_exec", "vm_exec"],
+        evaluates: &["rb_vm_exec", "vm_exec_core"],
         not_read: "Functions of Ruby have no names here: they are read of CRuby 2.7 to 3.4 on x86-64 that this user may trace.",
     },
 ];

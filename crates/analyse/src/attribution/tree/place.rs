@@ -3,7 +3,8 @@
 use model::record::{Frame, Profile, SPINNING, Stack, call_name};
 
 use super::table::{
-    CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERRUPTS, Interpreter, ON, On, interpreter, rows_fit,
+    CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERRUPTS, Interpreter, ON, On, evaluating, interpreter,
+    rows_fit,
 };
 use crate::attribution::profile::{Category, is_own, work_of};
 use crate::facts::functions::{brief, is_primitive, package};
@@ -210,7 +211,7 @@ pub(super) fn interpreted<'a>(profile: &'a Profile, module: &'a str) -> impl Ite
 /// The leaf of an interpreter at work on functions of which nothing was read.
 fn unread(profile: &Profile, frames: &[&Frame]) -> Option<Leaf> {
     let innermost = frames.last()?;
-    let of = interpreter(innermost).filter(|of| of.evaluates(&innermost.name))?;
+    let of = evaluating(&innermost.name)?;
     let work = work_of(frames.iter().rev().copied());
     let (package, function) = (innermost.module.clone(), of.not_read.to_owned());
     let is_read = interpreted(profile, of.module).next().is_some();

@@ -266,6 +266,7 @@ fn what_two_interpreters_ran_is_told_of_each() {
     profile.frames.iter_mut().for_each(|frame| frame.module = of(&frame.name).to_owned());
     // A stripped library has no names.
     let hidden = Frame { name: "2a".to_owned(), module: of("").to_owned(), ..Frame::default() };
+    let compiled = Frame { module: "[jit]".to_owned(), ..hidden.clone() };
     let first = profile.frames.len() as u32;
     let read = |name: &str, module: &str, file: &str| Frame {
         name: name.to_owned(),
@@ -280,8 +281,10 @@ fn what_two_interpreters_ran_is_told_of_each() {
         read("render", model::record::PYTHON, "app.py"),
         read("call", model::record::RUBY, gem),
         read("tr", model::record::RUBY, "/usr/lib/libruby-3.1.so.3.1.2"),
+        compiled,
     ]);
-    profile.stacks.push(Stack { frames: vec![first], samples: 100 });
+    profile.stacks.push(Stack { frames: vec![first], samples: 40 });
+    profile.stacks.push(Stack { frames: vec![first + 4], samples: 60 });
     let stack =
         |frames: &[u32], samples| Stack { frames: frames.iter().map(|at| first + at).collect(), samples };
     let stacks = vec![stack(&[1], 5), stack(&[2], 3), stack(&[2, 3], 1)];
