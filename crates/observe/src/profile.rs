@@ -5,12 +5,12 @@
 //! that it may run on, inherited by the threads and processes that it begins. The events of one CPU write into one ring,
 //! which a thread of ours empties.
 
-mod python;
+mod interpreted;
 mod spins;
 mod symbols;
 mod unwind;
 
-use python::{Python, Taken};
+use interpreted::{Interpreters, Taken};
 pub(crate) use symbols::{kernel_symbols, named};
 
 use std::collections::{BTreeSet, HashMap};
@@ -94,8 +94,8 @@ pub struct Profiler {
     kind: ProfileKind,
     /// The group, and its processes when sampling began, where whole CPUs are sampled.
     among: Option<(Group, BTreeSet<u32>)>,
-    /// Whose Python is sampled besides, its sampler while it does not pause, and what was seen before.
-    python: Option<(Group, Option<Python>, Option<Taken>)>,
+    /// Whose interpreters are sampled besides, their sampler while it does not pause, and what was seen before.
+    interpreters: Option<(Group, Option<Interpreters>, Option<Taken>)>,
     /// When sampling began; nothing while it pauses.
     begun: Option<Instant>,
     /// Time that was sampled before.
@@ -112,7 +112,7 @@ pub struct Samples {
     period_ns: u64,
     wall_ns: u64,
     kernel: bool,
-    python: Option<Taken>,
+    interpreted: Option<Taken>,
 }
 
 /// A sample with a copy of its stack, from which its callers are found when sampling has ended.
@@ -205,7 +205,7 @@ impl Profiler {
             Some(events) => Self::with(events, ProfileKind::Cpu, Some((group.clone(), BTreeSet::new()))),
             None => Self::new(group, ProfileKind::Cpu, moment)?,
         };
-        profiler.python = Some((group.clone(), None, None));
+        profiler.interpreters = Some((group.clone(), None, None));
         Ok(profiler)
     }
 
@@ -239,7 +239,7 @@ impl Profiler {
             drainer.drained.cost_ns = own_cpu_ns();
             drainer.drained
         });
-        Self { events, kind, among, python: None, begun: None, wall_ns: 0, stop, drain }
+        Self { events, kind, among, interpreters: None, begun: None, wall_ns: 0, stop, drain }
     }
 
     /// Begins to sample, or goes on with it after a pause.
@@ -249,8 +249,8 @@ impl Profiler {
         if let Some((group, members)) = &mut self.among {
             members.extend(group.pids().unwrap_or_default());
         }
-        if let Some((group, python, _)) = &mut self.python {
-            *python = Python::begin(group);
+        if let Some((group, interpreters, _)) = &mut self.interpreters {
+            *interpreters = Interpreters::begin(group);
         }
         self.begun = Some(Instant::now());
     }
@@ -261,10 +261,10 @@ impl Profiler {
             self.events.all.iter().for_each(|event| drop(perf::disable(event)));
             self.wall_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         }
-        if let Some((_, python, taken)) = &mut self.python
-            && let Some(python) = python.take()
+        if let Some((_, interpreters, taken)) = &mut self.interpreters
+            && let Some(interpreters) = interpreters.take()
         {
-            taken.get_or_insert_default().add(python.stop());
+            taken.get_or_insert_default().add(interpreters.stop());
         }
     }
 
@@ -273,7 +273,7 @@ impl Profiler {
     pub fn stop(mut self) -> Samples {
         self.pause();
         let wall_ns = self.wall_ns;
-        let python = self.python.and_then(|(_, _, taken)| taken);
+        let interpreted = self.interpreters.and_then(|(_, _, taken)| taken);
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
         let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");
@@ -290,7 +290,7 @@ impl Profiler {
             members.extend(group.pids().unwrap_or_default());
             drained.keep_only(members);
         }
-        Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel, python }
+        Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel, interpreted }
     }
 }
 
@@ -332,12 +332,8 @@ impl Samples {
             ));
         }
         profile.observer_cpu_ns = self.drained.cost_ns + own_cpu_ns().saturating_sub(begin_ns);
-        match self.python {
-            Some(python) => python.add_to(&mut profile),
-            None if self.kind == ProfileKind::Cpu && python::is_in(&profile) => {
-                profile.notes.push(python::NOT_READ.to_owned());
-            }
-            None => {}
+        if self.kind == ProfileKind::Cpu {
+            interpreted::add_to(&mut profile, self.interpreted);
         }
         profile
     }

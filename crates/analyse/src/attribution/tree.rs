@@ -29,7 +29,7 @@ use crate::facts::functions::brief;
 use crate::facts::observed;
 use drawn::{Drawn, Draws};
 use new_function::{NewFunction, new_function};
-use place::{Leaf, is_interpreter, leaf, on_by_name, via};
+use place::{Leaf, at_work, interpreted, leaf, on_by_name, via};
 use sides::{paired, pooled, samples};
 use table::On;
 
@@ -209,7 +209,7 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
 fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
     let mut gathered = Gathered::new();
     for (place, profile) in profiles.iter().enumerate() {
-        let mut interpreted = 0;
+        let mut works: BTreeMap<&str, u64> = BTreeMap::new();
         // So many counts as one sample stands for.
         let mut put = |stack: &'a Stack, samples: u64, weight: f64| {
             let entry = gathered.entry(leaf(profile, stack)).or_default();
@@ -219,15 +219,16 @@ fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
             tell(&mut entry.1, profile, stack, samples);
         };
         for stack in &profile.stacks {
-            if profile.interpreted.is_some() && is_interpreter(profile, stack) {
-                interpreted += stack.samples;
-            } else {
-                put(stack, stack.samples, 1.0);
+            match at_work(profile, stack) {
+                Some(interpreter) => *works.entry(interpreter.module).or_default() += stack.samples,
+                None => put(stack, stack.samples, 1.0),
             }
         }
-        let weight = weight(profile, interpreted);
-        for (stack, samples) in divided(profile, interpreted) {
-            put(stack, samples, weight);
+        for (module, interpreted) in works {
+            let weight = weight(profile, module, interpreted);
+            for (stack, samples) in divided(profile, module, interpreted) {
+                put(stack, samples, weight);
+            }
         }
     }
     gathered
@@ -253,12 +254,11 @@ fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples
 
 /// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
 /// and none is told twice.
-fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
-    let Some(interpreted) = &profile.interpreted else { return Vec::new() };
-    let all: u64 = interpreted.stacks.iter().map(|stack| stack.samples).sum();
+fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> Vec<(&'a Stack, u64)> {
+    let all: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
     let (mut passed, mut given) = (0, 0);
     let mut divided = Vec::new();
-    for stack in &interpreted.stacks {
+    for stack in interpreted(profile, module) {
         passed += stack.samples;
         let due = (u128::from(samples) * u128::from(passed) / u128::from(all.max(1))) as u64;
         divided.push((stack, due - given));
@@ -269,9 +269,8 @@ fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
 
 /// How many samples of an interpreter at work one stack of what it ran stands for: that these were few makes what is told by them
 /// less exact.
-fn weight(profile: &Profile, samples: u64) -> f64 {
-    let stacks = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
-    let drawn: u64 = stacks.map(|stack| stack.samples).sum();
+fn weight(profile: &Profile, module: &str, samples: u64) -> f64 {
+    let drawn: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
     (samples as f64 / drawn.max(1) as f64).max(1.0)
 }
 

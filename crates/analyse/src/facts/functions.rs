@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::record::{Frame, PYTHON};
+use model::record::{Frame, PYTHON, RUBY};
 
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
@@ -203,7 +203,7 @@ pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String
     if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
 }
 
-/// The package of a function by its file: a crate of Rust, a package of Python or JavaScript that was installed, the language's own
+/// The package of a function by its file: a crate of Rust, a package of Python or JavaScript or a gem that was installed, the language's own
 /// library, or a file of the program.
 fn by_file(frame: &Frame) -> Option<String> {
     let file = frame.file.as_ref()?;
@@ -211,6 +211,9 @@ fn by_file(frame: &Frame) -> Option<String> {
     if let Some(name) = of_crate(file) {
         // As functions have it in their names.
         return Some(name.replace('-', "_"));
+    }
+    if frame.module == RUBY {
+        return Some(of_gem(file).unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file)).to_owned());
     }
     let name = match below("-packages/").or_else(|| below("/node_modules/")) {
         Some(name) => name.strip_suffix(".py").unwrap_or(name),
@@ -230,14 +233,54 @@ fn of_crate(file: &str) -> Option<&str> {
     folder.match_indices('-').find(is_version).map(|(at, _)| &folder[..at])
 }
 
+/// What a file of Ruby belongs to: a gem, by its folder (`gems/activerecord-6.1.7/lib/…`, `bundler/gems/rails-0123456789ab/…`) or by its place among
+/// those of a distribution (`vendor_ruby/rack/request.rb`, `vendor_ruby/3.1.0/sqlite3/sqlite3_native.so`), or Ruby itself; nothing where it is the
+/// program's.
+fn of_gem(file: &str) -> Option<&str> {
+    let folders =
+        file.match_indices("/gems/").filter_map(|(at, gems)| file[at + gems.len()..].split('/').next());
+    let versioned = folders.filter_map(|folder| {
+        let is_version = |(at, _): &(usize, &str)| {
+            let version = &folder[at + 1..];
+            version.starts_with(|first: char| first.is_ascii_digit())
+                || version.len() >= 7 && version.bytes().all(|letter| letter.is_ascii_hexdigit())
+        };
+        folder.match_indices('-').find(is_version).map(|(at, _)| &folder[..at])
+    });
+    if let Some(gem) = versioned.last() {
+        return Some(gem);
+    }
+    if let Some((_, path)) = ["/vendor_ruby/", "/site_ruby/"].iter().find_map(|of| file.rsplit_once(of)) {
+        let is_version = |part: &&str| part.starts_with(|first: char| first.is_ascii_digit());
+        // A version, and below it a kind of machine where it is of C.
+        let mut parts = path.split('/').skip_while(is_version).filter(|part| !part.contains("-linux"));
+        return parts.next().map(|name| name.split('.').next().unwrap_or(name));
+    }
+    is_of_ruby(file).then_some("ruby")
+}
+
+/// Whether a file is of Ruby's own library, or of the interpreter.
+fn is_of_ruby(file: &str) -> bool {
+    const LIBRARY: &str = "/ruby/";
+    let versioned =
+        |(at, _): (usize, &str)| file[at + LIBRARY.len()..].starts_with(|first: char| first.is_ascii_digit());
+    let name = file.rsplit('/').next().unwrap_or(file);
+    file.starts_with("<internal:")
+        || name.starts_with("libruby")
+        || file.ends_with("/bin/ruby")
+        || file.contains("/lib/") && file.match_indices(LIBRARY).any(versioned)
+}
+
 /// Whether a file is of the library that comes with Rust.
 pub(crate) fn is_of_rust(file: &str) -> bool {
     file.starts_with("/rustc/") || file.starts_with("/rust/deps/")
 }
 
-/// Whether a file is of the library that comes with Python or Node.js.
+/// Whether a file is of the library that comes with Python, Ruby or Node.js.
 pub(crate) fn is_of_standard_library(file: &str) -> bool {
-    file.starts_with("node:") || file.contains("/lib/python3") && !file.contains("-packages/")
+    file.starts_with("node:")
+        || of_gem(file) == Some("ruby")
+        || file.contains("/lib/python3") && !file.contains("-packages/")
 }
 
 /// The package of one function by itself; its module where its name tells none.
@@ -289,7 +332,7 @@ fn java_package(class: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, is_of_rust, is_primitive, of_crate};
+    use super::{brief, is_of_rust, is_primitive, of_crate, of_gem};
 
     #[test]
     fn operations_of_the_language_are_told_from_what_uses_them() {
@@ -315,6 +358,31 @@ mod tests {
         assert_eq!(of(&format!("{folder}/h2-0.4.7/src/lib.rs")), Some("h2"));
         assert_eq!(of("/srv/app/src/main.rs"), None);
         assert!(is_of_rust("/rustc/5980/library/core/src/ptr/mod.rs") && !is_of_rust("/srv/rustc/main.rs"));
+    }
+
+    #[test]
+    fn a_file_of_ruby_tells_its_gem() {
+        for (file, gem) in [
+            (
+                "/usr/share/rubygems-integration/all/gems/activerecord-6.1.7.3/lib/active_record/base.rb",
+                Some("activerecord"),
+            ),
+            ("/var/lib/gems/3.1.0/gems/rack-test-2.1.0/lib/rack/test.rb", Some("rack-test")),
+            ("/srv/app/vendor/bundle/ruby/3.3.0/gems/puma-6.4.0-java/lib/puma.rb", Some("puma")),
+            ("/srv/bundle/ruby/3.3.0/bundler/gems/rails-0a1b2c3d4e5f/activerecord/lib/a.rb", Some("rails")),
+            ("/usr/lib/ruby/vendor_ruby/rack/builder.rb", Some("rack")),
+            ("/usr/lib/ruby/vendor_ruby/puma.rb", Some("puma")),
+            ("/usr/lib/x86_64-linux-gnu/ruby/vendor_ruby/3.1.0/sqlite3/sqlite3_native.so", Some("sqlite3")),
+            ("/usr/lib/ruby/3.1.0/monitor.rb", Some("ruby")),
+            ("/usr/lib/x86_64-linux-gnu/ruby/3.1.0/monitor.so", Some("ruby")),
+            ("/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.2", Some("ruby")),
+            ("/usr/local/bin/ruby", Some("ruby")),
+            ("<internal:kernel>", Some("ruby")),
+            ("/srv/app/config.ru", None),
+            ("/srv/ruby/app/gems/list.rb", None),
+        ] {
+            assert_eq!(of_gem(file), gem, "{file}");
+        }
     }
 
     #[test]

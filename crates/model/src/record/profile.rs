@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 pub const ENDED: &str = "[ended]";
 /// Module of functions of Python, read from the interpreter.
 pub const PYTHON: &str = "[python]";
+/// Module of functions of Ruby, read from the interpreter.
+pub const RUBY: &str = "[ruby]";
 /// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
 pub const SPINNING: &str = "[spinning]";
 
@@ -13,7 +15,7 @@ pub const SPINNING: &str = "[spinning]";
 pub struct Frame {
     /// Demangled name, or [`SPINNING`]; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
-    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], or [`ENDED`].
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], [`RUBY`], or [`ENDED`].
     pub module: String,
     /// Whether it ran in the kernel.
     pub kernel: bool,
@@ -97,7 +99,7 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Every stack met, most frequent first.
     pub stacks: Vec<Stack>,
-    /// Functions that an interpreter ran meanwhile (Python), sampled by a clock of its own: the samples above show the
+    /// Functions that an interpreter ran meanwhile (Python, Ruby), sampled by a clock of its own: the samples above show the
     /// interpreter at work, and these what it worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpreted: Option<Interpreted>,

@@ -10,6 +10,7 @@ mod perf;
 mod process;
 mod python;
 mod resources;
+mod ruby;
 #[cfg(test)]
 mod tests;
 mod wakes;
@@ -27,4 +28,5 @@ pub(crate) use perf::{
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
 pub(crate) use python::{line_at, line_by_ranges, line_by_steps, string_kind, string_of, version_of};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};
+pub(crate) use ruby::{entry_at, function_of, index_bytes, is_of_c, is_ruby, ruby_version};
 pub(crate) use wakes::{Context, Leaving, Tracepoints, Wake, WakeKind, wakes};

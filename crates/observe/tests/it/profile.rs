@@ -382,6 +382,105 @@ fn of_pythons_threads_only_the_one_that_runs_is_met() {
     }
 }
 
+/// What a script of Ruby does once its threads run, as that of Python.
+const RUBY_AT_WORK: &str = r#"
+$stdout.sync = true
+puts "ready"
+$stdin.readpartial(1)
+sleep 1.5
+puts "done"
+$stdin.readpartial(1)
+"#;
+
+const RUBY_SERVER: &str = r#"
+require "socket"
+
+class Handler
+  TEXT = "straightline" * 10_000
+
+  def hot_function(n)
+    x = 0
+    i = 0
+    while i < n
+      x = (x * 31 + i) % 1000003
+      i += 1
+    end
+    x
+  end
+
+  def translated
+    TEXT.tr("a-y", "b-z")
+  end
+
+  def answer(socket)
+    socket.readpartial(1000)
+    [1].each { translated; socket.write("HTTP/1.0 200 OK\r\n\r\n", hot_function(20000).to_s) }
+    socket.close
+  end
+end
+
+server = TCPServer.new("127.0.0.1", Integer(ARGV[0]))
+Thread.new { loop { Handler.new.answer(server.accept) } }
+"#;
+
+#[test]
+fn functions_of_a_server_of_ruby_have_their_name_file_and_line() {
+    let script = format!("{RUBY_SERVER}{RUBY_AT_WORK}");
+    let Some(profile) = sampled_server(&["ruby"], "hot.rb", &script, &[]) else { return };
+    let interpreted = profile.interpreted.as_ref().expect("this Ruby is known");
+    assert!((20..400).contains(&interpreted.samples), "{}", interpreted.samples);
+    let of_ruby = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+    let (first, last) = (line_of(RUBY_SERVER, "while i < n"), line_of(RUBY_SERVER, "i += 1"));
+    let runs = |frame: &Frame| {
+        frame.name == "hot_function" && first <= frame.line && frame.line <= last && is_in(frame, "hot.rb")
+    };
+    let answers = line_of(RUBY_SERVER, "[1].each");
+    let calls = |frame: &Frame| frame.name == "answer" && frame.line == answers;
+    let is_of_c = |frame: &Frame| {
+        frame.name == "tr"
+            && frame.line.is_none()
+            && frame.file.as_ref().is_some_and(|file| file.contains("ruby"))
+    };
+    let text = of_ruby.folded();
+    assert!(samples_with(&of_ruby, runs) * 4 > interpreted.samples, "{text}");
+    assert!(samples_with(&of_ruby, calls) * 2 > interpreted.samples, "{text}");
+    assert!(samples_with(&of_ruby, is_of_c) > 0, "{text}");
+    let is_ruby = |frame: &Frame| frame.module == model::record::RUBY;
+    assert!(of_ruby.stacks.iter().all(|stack| of_ruby.frames_of(stack).all(is_ruby)), "{text}");
+}
+
+/// As those of Python.
+const RUBY_THREADS: &str = r#"
+def works(n)
+  x = 0
+  n.times { |i| x = (x * 31 + i) % 1000003 }
+  x
+end
+
+def pauses = sleep(0.0001)
+
+16.times { Thread.new { loop { works(5000); pauses } } }
+"#;
+
+#[test]
+fn of_rubys_threads_only_the_one_that_runs_is_met() {
+    let script = format!("{RUBY_THREADS}{RUBY_AT_WORK}");
+    let Some(profile) = sampled_server(&["ruby"], "threads.rb", &script, &[]) else { return };
+    let interpreted = profile.interpreted.as_ref().expect("this Ruby is known");
+    let of_ruby = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+    let works = samples_with(&of_ruby, |frame| frame.name == "works");
+    assert!((20..=400).contains(&interpreted.samples), "{}", interpreted.samples);
+    assert!(works * 2 >= interpreted.samples, "{works} of {}: {}", interpreted.samples, of_ruby.folded());
+}
+
+#[test]
+fn a_ruby_that_waits_is_not_met() {
+    let script = format!("8.times {{ Thread.new {{ sleep }} }}\n{RUBY_AT_WORK}");
+    let Some(profile) = sampled_server(&["ruby"], "waits.rb", &script, &[]) else { return };
+    let samples = profile.interpreted.as_ref().expect("this Ruby is known").samples;
+    assert!(samples < 10, "{samples} samples");
+}
+
 const GO: &str = r#"package main
 
 import "os"

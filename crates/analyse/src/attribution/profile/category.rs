@@ -1,6 +1,6 @@
 //! What kind of work a stack does, from a table of function names.
 
-use model::record::{Frame, PYTHON, SPINNING};
+use model::record::{Frame, PYTHON, RUBY, SPINNING};
 
 use crate::facts::functions::{as_called, called, is_of_rust, is_of_standard_library, is_task};
 use schemars::JsonSchema;
@@ -241,9 +241,9 @@ fn known(frame: &Frame) -> Option<Category> {
     by_name.or_else(by_module).or_else(|| is_wrapper(frame).then_some(Category::SyscallEntry))
 }
 
-/// Whether a function is of Python or JavaScript: `write` there is not the system call.
+/// Whether a function is of Python, Ruby or JavaScript: `write` there is not the system call.
 fn is_script(frame: &Frame) -> bool {
-    frame.module == PYTHON || frame.module == "[jit]" && frame.file.is_some()
+    [PYTHON, RUBY].contains(&frame.module.as_str()) || frame.module == "[jit]" && frame.file.is_some()
 }
 
 /// Kinds of work that are told by functions of C alone.
@@ -436,7 +436,9 @@ const USER: Table = &[
          ^v8::internal::Sweeper ^heap::base:: \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
-         ^bf_merge_block ^gc_collect ^deduce_unreachable ^visit_decref ^visit_reachable ^update_refs ^subtract_refs ^move_unreachable ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
+         ^bf_merge_block ^gc_collect ^deduce_unreachable ^visit_decref ^visit_reachable ^update_refs ^subtract_refs ^move_unreachable ^gc_mark ^gc_sweep ^gc_start ^gc_marks \
+         ^gc_rest ^gc_enter ^gc_page_sweep ^gc_plane_sweep ^rb_gc_mark ^rb_gc_start ^rb_gc_impl_mark ^rb_gc_writebarrier \
+         ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
     ),
     (
         Category::Allocation,
@@ -451,7 +453,8 @@ const USER: Table = &[
          ^PyMem_ ^_PyMem_ ^PyObject_Malloc ^PyObject_Calloc ^PyObject_Realloc ^PyObject_Free ^_PyObject_Malloc ^_PyObject_Calloc \
          ^_PyObject_Realloc ^_PyObject_Free ^_PyObject_Debug ^pymalloc_ ^address_in_range ^arena_map_ ^insert_to_usedpool \
          ^insert_to_freepool ^allocate_from_new_pool ^read_size_t$ ^write_size_t$ ^fill_mem_debug \
-         ^_emalloc ^_efree ^_ecalloc ^_erealloc ^_safe_emalloc ^zend_mm_ ^ruby_xmalloc ^ruby_xcalloc ^ruby_xrealloc ^ruby_xfree \
+         ^_emalloc ^_efree ^_ecalloc ^_erealloc ^_safe_emalloc ^zend_mm_ ^newobj_ ^rb_newobj ^rb_ec_newobj ^rb_wb_protected_newobj \
+         ^rb_wb_unprotected_newobj ^ruby_xmalloc ^ruby_xcalloc ^ruby_xrealloc ^ruby_xfree \
          ^objspace_x ^__asan_ ^__interceptor_malloc ^__interceptor_free ^__interceptor_calloc ^__interceptor_realloc ^apr_palloc ^ngx_palloc ^ngx_pnalloc",
     ),
     // What a virtual machine of JavaScript is asked to run, whoever called it: without names of their own, the program's

@@ -3,7 +3,8 @@
 use model::record::{Frame, Profile, SPINNING, Stack, call_name};
 
 use super::table::{
-    CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERPRETERS, INTERRUPTS, ON, On, rows_fit,
+    CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERRUPTS, Interpreter, ON, On, evaluating, interpreter,
+    rows_fit,
 };
 use crate::attribution::profile::{Category, is_own, work_of};
 use crate::facts::functions::{brief, is_primitive, package};
@@ -141,9 +142,6 @@ impl Leaf {
     }
 }
 
-/// How the functions begin in which CPython works, and what is said in their place where the ones that they work on are not known.
-const EVALUATES: &str = "_PyEval_EvalFrame";
-const NOT_READ: &str = "Python frames that were not read (3.9 to 3.13 are)";
 /// What is said of functions with all that they ask for.
 pub(super) const AND_BELOW: &str = "and what it calls";
 /// Whose code does most of that.
@@ -195,23 +193,29 @@ pub(crate) fn via<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Fram
     profile.frames_of(stack).rev().find(|frame| is_own(frame) && !frame.name.starts_with('{'))
 }
 
-/// Whether a stack is of an interpreter at work on the program's functions, which were sampled by themselves.
-pub(crate) fn is_interpreter(profile: &Profile, stack: &Stack) -> bool {
-    let met = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
-    let sampled = met.into_iter().any(|stack| stack.samples > 0);
-    let innermost = profile.frames_of(stack).next_back();
-    let of_python = |frame: &Frame| INTERPRETERS.iter().any(|module| frame.module.starts_with(module));
+/// The interpreter that a stack is of, at work on the program's functions, where those were sampled by themselves.
+pub(crate) fn at_work(profile: &Profile, stack: &Stack) -> Option<&'static Interpreter> {
+    let of = interpreter(profile.frames_of(stack).next_back()?)?;
     let at_work = work_of(profile.frames_of(stack).rev()) == Category::Handler;
-    sampled && at_work && innermost.is_some_and(|frame| !frame.kernel && of_python(frame))
+    (at_work && interpreted(profile, of.module).next().is_some()).then_some(of)
+}
+
+/// The stacks of what an interpreter ran.
+pub(super) fn interpreted<'a>(profile: &'a Profile, module: &'a str) -> impl Iterator<Item = &'a Stack> {
+    let met = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
+    let is_of =
+        move |stack: &Stack| profile.frames_of(stack).next_back().is_some_and(|frame| frame.module == module);
+    met.filter(move |stack| stack.samples > 0 && is_of(stack))
 }
 
 /// The leaf of an interpreter at work on functions of which nothing was read.
 fn unread(profile: &Profile, frames: &[&Frame]) -> Option<Leaf> {
-    let innermost = frames.last().filter(|frame| frame.name.starts_with(EVALUATES))?;
-    let is_read = profile.interpreted.as_ref().is_some_and(|read| read.samples > 0);
+    let innermost = frames.last()?;
+    let of = evaluating(&innermost.name)?;
     let work = work_of(frames.iter().rev().copied());
-    let package = innermost.module.clone();
-    (!is_read).then(|| Leaf::Program { work, package, function: NOT_READ.to_owned(), line: None })
+    let (package, function) = (innermost.module.clone(), of.not_read.to_owned());
+    let is_read = interpreted(profile, of.module).next().is_some();
+    (!is_read).then_some(Leaf::Program { work, package, function, line: None })
 }
 
 fn of_program(frames: &[&Frame]) -> Leaf {

@@ -1,5 +1,7 @@
 //! The tables by which stacks are told apart: parts of the names of the kernel's functions.
 
+use model::record::{Frame, PYTHON, RUBY};
+
 /// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
 pub(crate) const POLLED_NS: f64 = 500.0;
 
@@ -132,8 +134,50 @@ pub(crate) const INTERRUPTS: Table<()> = &[(
     ],
 )];
 
-/// Beginnings of the file names of interpreters whose functions are sampled by themselves.
-pub(crate) const INTERPRETERS: [&str; 2] = ["python", "libpython"];
+/// An interpreter whose functions are sampled by themselves.
+pub(crate) struct Interpreter {
+    /// Module of those functions.
+    pub(crate) module: &'static str,
+    /// Beginnings of its own file names.
+    files: &'static [&'static str],
+    /// Whether it may compile functions while they run and write down no names: its stacks tell them all the same.
+    compiles: bool,
+    /// How its functions begin that work on the program's.
+    evaluates: &'static [&'static str],
+    /// What is said in their place where the ones that they work on are not known.
+    pub(crate) not_read: &'static str,
+}
+
+const INTERPRETERS: [Interpreter; 2] = [
+    Interpreter {
+        module: PYTHON,
+        files: &["python", "libpython"],
+        compiles: false,
+        evaluates: &["_PyEval_EvalFrame"],
+        not_read: "Python frames that were not read (3.9 to 3.13 are)",
+    },
+    Interpreter {
+        module: RUBY,
+        files: &["ruby", "libruby"],
+        compiles: true,
+        evaluates: &["rb_vm_exec", "vm_exec_core"],
+        not_read: "Ruby frames that were not read (2.7 to 3.4 are)",
+    },
+];
+
+/// The interpreter that a function is of, or may have been compiled by.
+pub(crate) fn interpreter(frame: &Frame) -> Option<&'static Interpreter> {
+    let is_compiled = frame.module == "[jit]" && !frame.resolved;
+    let is_of = |row: &&Interpreter| {
+        row.files.iter().any(|begin| frame.module.starts_with(begin)) || row.compiles && is_compiled
+    };
+    INTERPRETERS.iter().find(is_of).filter(|_| !frame.kernel)
+}
+
+/// The interpreter in one of whose functions it works on those of the program, in whatever file that is.
+pub(crate) fn evaluating(name: &str) -> Option<&'static Interpreter> {
+    INTERPRETERS.iter().find(|row| row.evaluates.iter().any(|begin| name.starts_with(begin)))
+}
 
 /// What a call is on, by its outermost function that one of these fits. Source: Linux, net/, fs/, kernel/futex, mm/.
 pub(crate) const ON: Table<On> = &[

@@ -287,6 +287,53 @@ fn few_stacks_of_what_an_interpreter_ran_are_no_more_exact_for_its_many_samples(
     }
 }
 
+#[test]
+fn what_two_interpreters_ran_is_told_of_each() {
+    let mut profile =
+        profile(&[("_PyEval_EvalFrameDefault", 30), ("rb_vm_exec", 60), ("rb_vm_exec;gc_mark", 10)]);
+    let of =
+        |name: &str| if name.starts_with("_Py") { "libpython3.12.so.1.0" } else { "libruby-3.1.so.3.1.2" };
+    profile.frames.iter_mut().for_each(|frame| frame.module = of(&frame.name).to_owned());
+    // A stripped library has no names.
+    let hidden = Frame { name: "2a".to_owned(), module: of("").to_owned(), ..Frame::default() };
+    let compiled = Frame { module: "[jit]".to_owned(), ..hidden.clone() };
+    let first = profile.frames.len() as u32;
+    let read = |name: &str, module: &str, file: &str| Frame {
+        name: name.to_owned(),
+        module: module.to_owned(),
+        resolved: true,
+        file: Some(file.to_owned()),
+        ..Frame::default()
+    };
+    let gem = "/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/builder.rb";
+    profile.frames.extend([
+        hidden,
+        read("render", model::record::PYTHON, "app.py"),
+        read("call", model::record::RUBY, gem),
+        read("tr", model::record::RUBY, "/usr/lib/libruby-3.1.so.3.1.2"),
+        compiled,
+    ]);
+    profile.stacks.push(Stack { frames: vec![first], samples: 40 });
+    profile.stacks.push(Stack { frames: vec![first + 4], samples: 60 });
+    let stack =
+        |frames: &[u32], samples| Stack { frames: frames.iter().map(|at| first + at).collect(), samples };
+    let stacks = vec![stack(&[1], 5), stack(&[2], 3), stack(&[2, 3], 1)];
+    profile.interpreted = Some(model::record::Interpreted { period_ns: 1, samples: 9, stacks });
+    let samples =
+        Samples { profiles: vec![&profile], cpu_ns: [200.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let found: Vec<(String, f64)> =
+        tree(&samples).iter().map(|(leaf, time)| (leaf.path().join(" > "), time.ns.round())).collect();
+    for (path, ns) in [
+        ("user > own code > app.py > render", 30.0),
+        ("user > own code > rack > call", 120.0),
+        ("user > own code > ruby > tr", 40.0),
+        ("user > garbage collection > libruby-3.1.so.3.1.2 > gc_mark", 10.0),
+    ] {
+        assert!(found.contains(&(path.to_owned(), ns)), "{path}: {found:?}");
+    }
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
 fn row(path: &str, from: f64, to: f64) -> AttributionRow {
     AttributionRow {
         path: path.split('/').map(str::to_owned).collect(),

@@ -1,0 +1,227 @@
+//! Stacks of functions that an interpreter runs, read out of its memory while it runs: nobody is stopped. What a thread does
+//! between two reads can tear a stack, which is then dropped where it shows.
+
+mod python;
+mod ruby;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use blazesym::inspect::Inspector;
+use blazesym::inspect::source::{Elf, Source};
+use model::record::{Frame, Interpreted, PYTHON, Profile, RUBY, Stack};
+
+use crate::Group;
+use crate::file::optional;
+use crate::parse::stat;
+use crate::sampler::own_cpu_ns;
+
+/// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
+/// thread that runs.
+const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
+/// Times that a stack is read until it is whole.
+const READS: u32 = 4;
+/// Longest name, and longest table of lines, in bytes that are believed.
+const MOST_BYTES: u64 = 1 << 18;
+
+/// An interpreter that can be read.
+struct Language {
+    /// Module of its functions.
+    module: &'static str,
+    /// What the files are called in part that a process maps which runs it.
+    files: &'static [&'static str],
+    find_in: fn(u32) -> Option<Box<dyn Interpreter>>,
+    /// How the functions begin in which it works.
+    evaluates: &'static [&'static str],
+    /// What a profile says that has the interpreter in it and not what that worked on.
+    not_read: &'static str,
+}
+
+const LANGUAGES: [Language; 2] = [
+    Language {
+        module: PYTHON,
+        files: &["python3."],
+        find_in: python::find_in,
+        evaluates: &["_PyEval_EvalFrame"],
+        not_read: "Functions of Python have no names here: they are read of CPython 3.9 to 3.13 that this user may trace.",
+    },
+    Language {
+        module: RUBY,
+        files: &["/libruby", "/bin/ruby"],
+        find_in: ruby::find_in,
+        evaluates: &["rb_vm_exec", "vm_exec_core"],
+        not_read: "Functions of Ruby have no names here: they are read of CRuby 2.7 to 3.4 on x86-64 that this user may trace.",
+    },
+];
+
+/// The interpreter of one process.
+trait Interpreter: Send {
+    /// Takes the stacks of the threads that run functions now.
+    fn look(&mut self, stacks: &mut Stacks);
+}
+
+/// Stacks with how often each was seen, outermost first.
+type Stacks = BTreeMap<Vec<Frame>, u64>;
+
+/// Samples what the interpreters of a group run, in a thread of its own.
+#[derive(Debug)]
+pub(super) struct Interpreters {
+    stop: Sender<()>,
+    thread: JoinHandle<Taken>,
+}
+
+/// What was seen, and of which languages.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    stacks: Stacks,
+    modules: BTreeSet<&'static str>,
+    cost_ns: u64,
+}
+
+impl Interpreters {
+    /// Begins to sample; nothing where no process of the group runs an interpreter that is known and may be read.
+    pub(super) fn begin(group: &Group) -> Option<Self> {
+        let mut interpreters = Vec::new();
+        let mut modules = BTreeSet::new();
+        for language in &LANGUAGES {
+            let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
+            let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
+            let found: Vec<_> = pids.into_iter().filter_map(language.find_in).collect();
+            modules.extend((!found.is_empty()).then_some(language.module));
+            interpreters.extend(found);
+        }
+        if interpreters.is_empty() {
+            return None;
+        }
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut taken = Taken { modules, ..Taken::default() };
+            let mut next = Instant::now();
+            loop {
+                next += PERIOD;
+                if stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
+                    != Err(RecvTimeoutError::Timeout)
+                {
+                    break;
+                }
+                // After a time without a CPU the looks that are due are not made up for.
+                next = next.max(Instant::now());
+                interpreters.iter_mut().for_each(|interpreter| interpreter.look(&mut taken.stacks));
+            }
+            taken.cost_ns = own_cpu_ns();
+            taken
+        });
+        Some(Self { stop, thread })
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Taken {
+        drop(self.stop);
+        self.thread.join().expect("sampling interpreters does not panic")
+    }
+}
+
+impl Taken {
+    /// Adds what was seen at another time.
+    pub(super) fn add(&mut self, more: Self) {
+        for (stack, samples) in more.stacks {
+            *self.stacks.entry(stack).or_default() += samples;
+        }
+        self.modules.extend(more.modules);
+        self.cost_ns += more.cost_ns;
+    }
+
+    /// Puts the stacks into a profile.
+    fn add_to(self, profile: &mut Profile) {
+        let mut places: BTreeMap<Frame, u32> = BTreeMap::new();
+        let frames = &mut profile.frames;
+        let mut place = |frame: Frame| {
+            *places.entry(frame).or_insert_with_key(|frame| {
+                frames.push(frame.clone());
+                u32::try_from(frames.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let mut stacks: Vec<Stack> = self
+            .stacks
+            .into_iter()
+            .map(|(stack, samples)| Stack { frames: stack.into_iter().map(&mut place).collect(), samples })
+            .collect();
+        stacks.sort_by_key(|stack| std::cmp::Reverse(stack.samples));
+        profile.observer_cpu_ns += self.cost_ns;
+        profile.interpreted = Some(Interpreted {
+            period_ns: u64::try_from(PERIOD.as_nanos()).unwrap_or(u64::MAX),
+            samples: stacks.iter().map(|stack| stack.samples).sum(),
+            stacks,
+        });
+    }
+}
+
+/// Puts what was taken into a profile, and says which interpreters in it were not read.
+pub(super) fn add_to(profile: &mut Profile, taken: Option<Taken>) {
+    let read = taken.as_ref().map(|taken| taken.modules.clone()).unwrap_or_default();
+    let works =
+        |language: &&Language, name: &str| language.evaluates.iter().any(|begin| name.starts_with(begin));
+    let is_in = |language: &&Language| profile.frames.iter().any(|frame| works(language, &frame.name));
+    let not_read = LANGUAGES.iter().filter(|language| !read.contains(language.module)).filter(is_in);
+    let notes: Vec<String> = not_read.map(|language| language.not_read.to_owned()).collect();
+    profile.notes.extend(notes);
+    if let Some(taken) = taken {
+        taken.add_to(profile);
+    }
+}
+
+/// Whether a thread has a CPU or is ready for one.
+fn is_running(pid: u32, tid: u64) -> Option<()> {
+    let text = optional(format!("/proc/{pid}/task/{tid}/stat"))?;
+    (stat(&text)?.state == 'R').then_some(())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// The addresses of variables in a program or library, before it is loaded; nothing where one of them is missing.
+fn symbols<const COUNT: usize>(file: &Path, names: [&str; COUNT]) -> Option<[u64; COUNT]> {
+    let mut elf = Elf::new(file);
+    elf.debug_syms = false;
+    let inspector = Inspector::new();
+    let found = inspector.lookup(&Source::Elf(elf), &names).ok()?;
+    let mut addresses = [0; COUNT];
+    for (address, of_name) in addresses.iter_mut().zip(found) {
+        *address = of_name.first()?.addr;
+    }
+    Some(addresses)
+}
+
+/// The memory of another process. An address that was torn may be any number.
+struct Memory(File);
+
+impl Memory {
+    fn of(pid: u32) -> Option<Self> {
+        File::open(format!("/proc/{pid}/mem")).ok().map(Self)
+    }
+
+    fn bytes<const LENGTH: usize>(&self, at: u64) -> Option<[u8; LENGTH]> {
+        let mut bytes = [0; LENGTH];
+        self.0.read_exact_at(&mut bytes, at).ok()?;
+        Some(bytes)
+    }
+
+    /// So many bytes `offset` behind an address.
+    fn many(&self, at: u64, offset: u64, length: u64) -> Option<Vec<u8>> {
+        let at = at.checked_add(offset)?;
+        let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= MOST_BYTES)?];
+        self.0.read_exact_at(&mut bytes, at).ok()?;
+        Some(bytes)
+    }
+
+    /// The word `offset` behind an address.
+    fn word(&self, at: u64, offset: u64) -> Option<u64> {
+        self.bytes(at.checked_add(offset)?).map(u64::from_le_bytes)
+    }
+}
