@@ -454,7 +454,7 @@ const USER: Table = &[
          ^_PyObject_Realloc ^_PyObject_Free ^_PyObject_Debug ^pymalloc_ ^address_in_range ^arena_map_ ^insert_to_usedpool \
          ^insert_to_freepool ^allocate_from_new_pool ^read_size_t$ ^write_size_t$ ^fill_mem_debug \
          ^_emalloc ^_efree ^_ecalloc ^_erealloc ^_safe_emalloc ^zend_mm_ ^newobj_ ^rb_newobj ^rb_ec_newobj ^rb_wb_protected_newobj \
-         ^rb_wb_unprotected_newobj ^ruby_xmalloc ^ruby_xcalloc ^ruby_xrealloc ^ruby_xfree \
+         ^rb_wb_unprotected_newobj ^ruby_xmalloc ^ruby_xcalloc ^ruby_xrealloc ^ruby_xfree ^ruby_sized_x \
          ^objspace_x ^__asan_ ^__interceptor_malloc ^__interceptor_free ^__interceptor_calloc ^__interceptor_realloc ^apr_palloc ^ngx_palloc ^ngx_pnalloc",
     ),
     // What a virtual machine of JavaScript is asked to run, whoever called it: without names of their own, the program's

@@ -188,10 +188,10 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
 }
 
 /// The function by which the program's own code asked for what a stack does: its innermost that is nobody else's. Closures that were
-/// inlined into it (`{closure#0}` in Rust's debug information) name nothing, nor do functions of an interpreter.
+/// inlined into it (`{closure#0}` in Rust's debug information) name nothing, nor does the loop of an interpreter.
 pub(crate) fn via<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
     let tells =
-        |frame: &&Frame| is_own(frame) && !frame.name.starts_with('{') && interpreter(frame).is_none();
+        |frame: &&Frame| is_own(frame) && !frame.name.starts_with('{') && evaluating(&frame.name).is_none();
     profile.frames_of(stack).rev().find(tells)
 }
 
