@@ -225,10 +225,8 @@ fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
             }
         }
         for (module, interpreted) in works {
-            let weight = weight(profile, module, interpreted);
-            for (stack, samples) in divided(profile, module, interpreted) {
-                put(stack, samples, weight);
-            }
+            let (stacks, weight) = divided(profile, module, interpreted);
+            stacks.into_iter().for_each(|(stack, samples)| put(stack, samples, weight));
         }
     }
     gathered
@@ -253,8 +251,8 @@ fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples
 }
 
 /// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
-/// and none is told twice.
-fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> Vec<(&'a Stack, u64)> {
+/// and none is told twice. Beside it, how many of these samples one stack stands for: that stacks were few makes what they tell less exact.
+fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> (Vec<(&'a Stack, u64)>, f64) {
     let all: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
     let (mut passed, mut given) = (0, 0);
     let mut divided = Vec::new();
@@ -264,14 +262,7 @@ fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> Vec<(&'a 
         divided.push((stack, due - given));
         given = due;
     }
-    divided
-}
-
-/// How many samples of an interpreter at work one stack of what it ran stands for: that these were few makes what is told by them
-/// less exact.
-fn weight(profile: &Profile, module: &str, samples: u64) -> f64 {
-    let drawn: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
-    (samples as f64 / drawn.max(1) as f64).max(1.0)
+    (divided, (samples as f64 / all.max(1) as f64).max(1.0))
 }
 
 /// Calls of which a stack ended before it told what they are on are on what most of the same call are on.

@@ -1,7 +1,7 @@
 //! The function that waits, or lets another go on, and not what it does so with: the innermost frame outside of runtimes and of what
 //! their libraries have for threads that wait for each other. One table for all languages.
 
-use model::record::{Frame, PYTHON};
+use model::record::Frame;
 
 use super::functions::called;
 
@@ -10,9 +10,6 @@ const OF_C: [&str; 6] = ["libc.", "libc-", "libpthread", "ld-", "libstdc++", "li
 /// The same of the runtimes of Java, Python, Node and Ruby.
 const RUNTIMES: [&str; 8] =
     ["libjvm", "libjava.", "libnio.", "libnet.", "libpython", "python3", "libuv", "libruby"];
-
-/// The runtime whose own functions say nothing of what it was asked for.
-const SILENT: &str = "libjvm";
 
 /// Beginnings of the names of such functions, by language. Source: glibc, nptl; GCC, gthr-posix.h; Go, runtime/proc.go, sync,
 /// golang.org/x/sync; OpenJDK, java.base; Rust, library/std; parking_lot; tokio.
@@ -70,30 +67,18 @@ const FUNCTIONS: [&[&str]; 5] = [
     &["uv_", "node::", "v8::", "Builtins_"],
 ];
 
-/// Ends of the paths of Python's own modules that wait for others.
-const OF_PYTHON: [&str; 8] = [
-    "/threading.py",
-    "/queue.py",
-    "/selectors.py",
-    "/_base.py",
-    "/thread.py",
-    "/base_events.py",
-    "/locks.py",
-    "/queues.py",
-];
-
 /// The innermost function that asked to wait; nothing where only runtimes and their libraries are seen.
 pub(crate) fn asker<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> Option<&'a Frame> {
     user(frames).find(|frame| !only_waits(frame))
 }
 
-/// The same, or else the innermost function of what it asked, outside of the C library if there is one.
+/// The same, or else the innermost function of what it asked, outside of the C library and of runtimes if there is one.
 pub(crate) fn place<'a, Frames>(frames: impl Fn() -> Frames) -> Option<&'a Frame>
 where
     Frames: DoubleEndedIterator<Item = &'a Frame>,
 {
     let is_of_c = |frame: &Frame| is_of(&OF_C, frame) || is_named(FUNCTIONS[0], frame);
-    let tells = |frame: &&Frame| !is_of_c(frame) && !frame.module.starts_with(SILENT);
+    let tells = |frame: &&Frame| !is_of_c(frame) && !is_of(&RUNTIMES, frame);
     asker(frames()).or_else(|| user(frames()).find(tells)).or_else(|| user(frames()).next())
 }
 
@@ -102,21 +87,7 @@ fn user<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> impl Iterator
 }
 
 fn only_waits(frame: &Frame) -> bool {
-    // `wait` of a program in Python is its own, whatever a library of C calls so.
-    match frame.module == PYTHON {
-        true => is_of_python(frame),
-        false => {
-            is_of(&OF_C, frame)
-                || is_of(&RUNTIMES, frame)
-                || FUNCTIONS.iter().any(|names| is_named(names, frame))
-        }
-    }
-}
-
-fn is_of_python(frame: &Frame) -> bool {
-    let path = frame.file.as_deref().unwrap_or_default();
-    let is_library = ["/lib/python", "/lib64/python"].iter().any(|folder| path.contains(folder));
-    is_library && !path.contains("-packages/") && OF_PYTHON.iter().any(|end| path.ends_with(end))
+    is_of(&OF_C, frame) || is_of(&RUNTIMES, frame) || FUNCTIONS.iter().any(|names| is_named(names, frame))
 }
 
 fn is_of(libraries: &[&str], frame: &Frame) -> bool {
@@ -132,21 +103,20 @@ fn is_named(names: &[&str], frame: &Frame) -> bool {
 mod tests {
     use super::*;
 
-    /// Frames, outermost first: a name, or a name and the library or file that it is of.
-    fn frames(names: &[&str]) -> Vec<Frame> {
-        let frame = |name: &&str| {
-            let (name, of) = name.split_once(" @ ").unwrap_or((name, "server"));
-            let is_python = of.ends_with(".py");
+    /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of.
+    fn frames(stack: &str) -> Vec<Frame> {
+        let frame = |name: &str| {
+            let (name, module) = name.split_once(" @ ").unwrap_or((name, "server"));
+            let kernel = module == "[kernel]";
             Frame {
                 name: name.to_owned(),
-                module: if is_python { PYTHON } else { of }.to_owned(),
-                file: is_python.then(|| of.to_owned()),
-                kernel: of == "[kernel]",
+                module: module.to_owned(),
+                kernel,
                 resolved: true,
                 ..Frame::default()
             }
         };
-        names.iter().map(frame).collect()
+        stack.split(';').map(frame).collect()
     }
 
     fn name(frame: Option<&Frame>) -> Option<&str> {
@@ -155,104 +125,53 @@ mod tests {
 
     #[test]
     fn who_waits_is_the_nearest_outside_of_what_waiting_is_made_of_in_every_language() {
-        let rows: [(&[&str], &str); 11] = [
+        for (stack, expected) in [
+            ("main.handle;sync.(*Mutex).Lock;internal/sync.(*Mutex).lockSlow;runtime.gopark", "main.handle"),
             (
-                &[
-                    "main.handle",
-                    "sync.(*Mutex).Lock",
-                    "internal/sync.(*Mutex).lockSlow",
-                    "runtime.semacquire1",
-                    "runtime.gopark",
-                ],
-                "main.handle",
-            ),
-            (
-                &[
-                    "main.handle",
-                    "database/sql.(*DB).Query",
-                    "database/sql.(*DB).conn",
-                    "runtime.selectgo",
-                    "runtime.gopark",
-                ],
+                "main.handle;database/sql.(*DB).conn;runtime.selectgo;runtime.gopark",
                 "database/sql.(*DB).conn",
             ),
+            ("main.limit;golang.org/x/sync/semaphore.(*Weighted).Acquire;runtime.chanrecv1", "main.limit"),
             (
-                &["main.limit", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "runtime.chanrecv1"],
-                "main.limit",
-            ),
-            (
-                &[
-                    "com.shop.Cart.load",
-                    "java.util.concurrent.locks.ReentrantLock.lock",
-                    "jdk.internal.misc.Unsafe.park",
-                    "Parker::park @ libjvm.so",
-                ],
+                "com.shop.Cart.load;java.util.concurrent.locks.ReentrantLock.lock;Parker::park @ libjvm.so",
                 "com.shop.Cart.load",
             ),
             (
-                &[
-                    "com.zaxxer.hikari.util.ConcurrentBag.borrow",
-                    "boolean java.util.concurrent.SynchronousQueue.poll(long)",
-                    "Unsafe_Park @ libjvm.so",
-                ],
-                "com.zaxxer.hikari.util.ConcurrentBag.borrow",
+                "com.shop.Pool.borrow;boolean java.util.concurrent.SynchronousQueue.poll(long);Unsafe_Park @ libjvm.so",
+                "com.shop.Pool.borrow",
+            ),
+            ("take;acquire_timed @ python3.12;sem_clockwait @ libc.so.6", "take"),
+            (
+                "shop::Pool::take;<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock",
+                "shop::Pool::take",
             ),
             (
-                &[
-                    "handle @ /srv/app.py",
-                    "get @ /usr/lib/python3.12/queue.py",
-                    "wait @ /usr/lib/python3.12/threading.py",
-                    "acquire_timed @ python3.12",
-                    "sem_clockwait @ libc.so.6",
-                ],
-                "handle",
-            ),
-            (&["get @ /srv/shop/queue.py", "lock_acquire @ libpython3.12.so"], "get"),
-            (
-                &[
-                    "shop::pool::Pool::take",
-                    "<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock",
-                    "parking_lot_core::parking_lot::park",
-                ],
-                "shop::pool::Pool::take",
-            ),
-            (
-                &[
-                    "<shop::Take as core::future::Future>::poll",
-                    "tokio::sync::batch_semaphore::Semaphore::acquire",
-                    "std::sync::poison::mutex::Mutex<T>::lock",
-                ],
+                "<shop::Take as core::future::Future>::poll;tokio::sync::Semaphore::acquire;std::sync::Mutex<T>::lock",
                 "<shop::Take as core::future::Future>::poll",
             ),
-            (&["take_place", "pthread_mutex_lock", "__lll_lock_wait", "futex_wait @ [kernel]"], "take_place"),
-            (&["take_place", "std::mutex::lock()", "__gthread_mutex_lock(pthread_mutex_t*)"], "take_place"),
-        ];
-        for (stack, expected) in rows {
+            ("take_place;pthread_mutex_lock;__lll_lock_wait;futex_wait @ [kernel]", "take_place"),
+            ("take_place;std::mutex::lock();__gthread_mutex_lock(pthread_mutex_t*)", "take_place"),
+        ] {
             let frames = frames(stack);
-            assert_eq!(name(asker(frames.iter())), Some(expected), "{stack:?}");
-            assert_eq!(name(place(|| frames.iter())), Some(expected), "{stack:?}");
+            assert_eq!(name(asker(frames.iter())), Some(expected), "{stack}");
+            assert_eq!(name(place(|| frames.iter())), Some(expected), "{stack}");
         }
     }
 
     #[test]
     fn where_only_a_runtime_is_seen_nobody_asked_and_the_place_is_in_it() {
-        let rows: [(&[&str], &str); 3] = [
-            (&["runtime.mcall", "runtime.park_m", "runtime.stopm", "futex_wait @ [kernel]"], "runtime.stopm"),
+        for (stack, expected) in [
+            ("runtime.mcall;runtime.park_m;runtime.stopm;futex_wait @ [kernel]", "runtime.stopm"),
             (
-                &[
-                    "start_thread @ libc.so.6",
-                    "std::thread::Builder::spawn",
-                    "mio::poll::Poll::poll",
-                    "epoll_wait @ libc.so.6",
-                ],
+                "start_thread @ libc.so.6;mio::poll::Poll::poll;epoll_wait @ libc.so.6",
                 "mio::poll::Poll::poll",
             ),
-            (&["read @ libc.so.6", "ksys_read @ [kernel]"], "read"),
-        ];
-        for (stack, expected) in rows {
+            ("JavaCalls::call_helper @ libjvm.so;futex @ libc.so.6", "futex"),
+            ("read @ libc.so.6;ksys_read @ [kernel]", "read"),
+        ] {
             let frames = frames(stack);
-            assert_eq!(name(asker(frames.iter())), None, "{stack:?}");
-            assert_eq!(name(place(|| frames.iter())), Some(expected), "{stack:?}");
+            assert_eq!(name(asker(frames.iter())), None, "{stack}");
+            assert_eq!(name(place(|| frames.iter())), Some(expected), "{stack}");
         }
     }
 }

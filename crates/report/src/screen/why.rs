@@ -364,19 +364,14 @@ impl Part {
             let kind = node.cause.map_or("", |id| switches_are(findings, &node.arm, id));
             format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
         });
-        // Collectors and compilers work for the whole program.
-        let is_asked = !matches!(node.cause, Some(CauseId::Gc | CauseId::Compiling));
-        let via = node.via.as_ref().filter(|via| is_asked && !node.path.contains(via));
-        let preposition = if is_own_code(&node.path) { "in" } else { "for" };
+        let asked_by =
+            asked_by(node).filter(|_| node.via.as_ref().is_none_or(|via| !node.path.contains(via)));
         let below: Vec<String> = node.below.iter().map(|name| short_function(name)).collect();
-        let via = match (&below[..], via) {
-            ([], None) => String::new(),
-            ([], Some(via)) => format!(" {preposition} {}", short_function(via)),
+        let via = match &below[..] {
+            [] => asked_by.unwrap_or_default(),
             // The words before it say in which library.
-            (below, _) if node.path.len() > 2 && !is_own_code(&node.path) => {
-                format!(": {}", below.join(", "))
-            }
-            (below, _) => format!(" in {}", below.join(", ")),
+            below if node.path.len() > 2 && !is_own_code(&node.path) => format!(": {}", below.join(", ")),
+            below => format!(" in {}", below.join(", ")),
         };
         let changed = node
             .changed
@@ -408,18 +403,20 @@ fn place(findings: &Findings, cause: &Cause) -> Option<String> {
     if let Some(function) = waited {
         return Some(format!(" in {}", short_function(function)));
     }
-    // Collectors and compilers work for the whole program.
-    let has_place = !matches!(cause.id, CauseId::Gc | CauseId::Compiling);
     let nodes = findings.said.iter().chain(&findings.smaller).filter(|node| {
         node.arm == cause.arm && node.cause == Some(cause.id) && node.delta_ns * cause.ns_per_request > 0.0
     });
-    let largest = nodes.max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs())).filter(|_| has_place)?;
-    let is_own = cause.id == CauseId::OwnCode || is_own_code(&largest.path);
-    let preposition = if is_own { "in" } else { "for" };
-    match (largest.below.first(), &largest.via) {
-        (Some(below), _) => Some(format!(" in {}", short_function(below))),
-        (None, via) => via.as_ref().map(|via| format!(" {preposition} {}", short_function(via))),
-    }
+    let largest = nodes.max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()))?;
+    let below = largest.below.first().map(|function| format!(" in {}", short_function(function)));
+    below.or_else(|| asked_by(largest))
+}
+
+/// The function that asked for a node, with the word before it.
+fn asked_by(node: &GapNode) -> Option<String> {
+    // Collectors and compilers work for the whole program.
+    let via = node.via.as_ref().filter(|_| !matches!(node.cause, Some(CauseId::Gc | CauseId::Compiling)))?;
+    let is_own = node.cause == Some(CauseId::OwnCode) || is_own_code(&node.path);
+    Some(format!(" {} {}", if is_own { "in" } else { "for" }, short_function(via)))
 }
 
 /// Whether a part of the CPU time has an interval with none at all in it.

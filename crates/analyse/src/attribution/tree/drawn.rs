@@ -56,8 +56,9 @@ impl Draws {
 
     /// The variance of one leaf.
     pub(super) fn variance(&self) -> f64 {
-        (error(&self.counts, &self.wholes, self.by_chance) * self.divided_ns).powi(2)
-            + self.with_side_ns.powi(2)
+        let counts_a_sample = self.by_chance / self.counts.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let error = error(&self.counts, &self.wholes, counts_a_sample.max(1.0));
+        (error * self.divided_ns).powi(2) + self.with_side_ns.powi(2)
     }
 
     /// The variance of many leaves: how they divide all of the side among them says nothing of it.
@@ -67,17 +68,16 @@ impl Draws {
     }
 }
 
-/// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance, whose
-/// variance of the sum of `counts` is `by_chance`.
-pub(super) fn error(counts: &[f64], wholes: &[f64], by_chance: f64) -> f64 {
+/// Standard error of a share of counts: by the spread between profiles where there are enough, and never less than by chance, where so
+/// many counts are one sample.
+pub(super) fn error(counts: &[f64], wholes: &[f64], counts_a_sample: f64) -> f64 {
     let (count, whole) = (counts.iter().sum::<f64>(), wholes.iter().sum::<f64>().max(1.0));
     if counts.is_empty() {
         return 0.0;
     }
-    // So many counts are one sample.
-    let weight = (by_chance / count.max(f64::MIN_POSITIVE)).max(1.0);
     // Binomial, and one sample at least.
-    let by_chance = (count * weight * (1.0 - count / whole)).max(weight * weight).sqrt() / whole;
+    let by_chance =
+        (count * counts_a_sample * (1.0 - count / whole)).max(counts_a_sample.powi(2)).sqrt() / whole;
     let shares = counts.iter().zip(wholes).filter(|(_, whole)| **whole > 0.0);
     let shares: Vec<f64> = shares.map(|(count, whole)| count / whole).collect();
     if shares.len() < ENOUGH_PROFILES {

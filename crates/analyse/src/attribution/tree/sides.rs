@@ -68,7 +68,7 @@ fn by_samples_too(samples: Samples<'_>) -> Samples<'_> {
     if all <= 0.0 || by_ticks_ns <= 0.0 || whole_ns <= 0.0 {
         return samples;
     }
-    let (ticks, drawn) = ((by_ticks_ns / whole_ns).powi(2), error(&counts, &wholes, 0.0).powi(2));
+    let (ticks, drawn) = ((by_ticks_ns / whole_ns).powi(2), error(&counts, &wholes, 1.0).powi(2));
     let weight = ticks / (ticks + drawn);
     let share = (1.0 - weight) * samples.cpu_ns[0] / whole_ns + weight * counts.iter().sum::<f64>() / all;
     let divided_se_ns = whole_ns * (ticks * drawn / (ticks + drawn)).sqrt();

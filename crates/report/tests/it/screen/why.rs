@@ -1,0 +1,234 @@
+//! Why arms differ, on the first screen.
+
+use super::*;
+
+/// A node of the tree of `pr`, of a gap of −3.3 µs.
+fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> analyse::GapNode {
+    analyse::GapNode {
+        arm: "pr".to_owned(),
+        path: path.iter().map(|name| (*name).to_owned()).collect(),
+        delta_ns,
+        delta_se_ns: 50.0,
+        share: delta_ns / -3300.0,
+        count: count.map(|[baseline, arm]| analyse::LeafCount { baseline, arm }),
+        more_ns: count.map(|_| delta_ns),
+        dearer_ns: count.map(|_| 0.0),
+        via: Some("flush".to_owned()),
+        below: Vec::new(),
+        cause: cause.parse().ok(),
+        changed: None,
+        caller: None,
+    }
+}
+
+#[test]
+fn of_two_revisions_it_is_said_whether_the_code_changed() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
+    for (change, words) in [
+        (analyse::Change::Line, "render (own code); changed in this range"),
+        (analyse::Change::Function, "render (own code); in a function changed in this range"),
+        (analyse::Change::None, "render (own code); same code"),
+    ] {
+        let one = node(&["user", "own code", "shop", "render"], -3300.0, "own_code", None);
+        found.said = vec![analyse::GapNode { changed: Some(change), via: None, ..one }];
+        let text = findings_text(&found, Style::Plain);
+        assert!(text.contains(words), "{text}");
+    }
+    let caller = analyse::Place {
+        function: "reply".to_owned(),
+        file: Some("src/shop.c".to_owned()),
+        line: Some(57),
+        commit: None,
+    };
+    found.said[0].caller = Some(caller);
+    let text = findings_text(&found, Style::Plain);
+    assert!(
+        text.contains("render (own code); called from reply, shop.c:57, changed in this range"),
+        "{text}"
+    );
+}
+
+#[test]
+fn where_idle_time_is_part_of_a_gap_its_causes_have_the_places_of_their_nodes() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    // Of twice as much as the CPU time differs.
+    found.causes = vec![
+        of_gap("pr", "small_writes", Grade::ConsistentWith, -4000.0, -6600.0),
+        of_gap("pr", "gc", Grade::ConsistentWith, -2600.0, -6600.0),
+    ];
+    found.said = vec![
+        node(&["kernel", "writev", "TCP"], -1000.0, "small_writes", None),
+        node(&["user", "garbage collection"], -2000.0, "gc", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    assert!(
+        text.contains("answers sent in several writes for flush") && text.contains("idle time included"),
+        "{text}"
+    );
+    assert!(!text.contains("memory to be collected for") && !text.contains("collection for"), "{text}");
+}
+
+#[test]
+fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "small_writes", Grade::ConfirmedBy, -4000.0, -3300.0)];
+    found.said = vec![
+        node(&["kernel", "writev", "TCP"], -4000.0, "small_writes", Some([1.0, 0.07])),
+        node(&["user", "own code"], 600.0, "own_code", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let lines = [
+        "Why pr saves 3.3 µs a request: saves 4.0 µs, pays 0.7 µs in its own code and smaller differences",
+        "     4.0 µs  121 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
+        "    −0.6 µs  −18 %  own code in flush                                                         likely",
+        "    −0.1 µs   −3 %  smaller differences (--details)",
+    ];
+    assert!(text.contains(&lines.join("\n")), "{text}");
+    // A package is named, but for the one of the servers that are built in: its name is that of this program.
+    for (package, words) in [("shop", "own code of shop in flush"), ("whyslow", "own code in flush")] {
+        found.said[1] = node(&["user", "own code", package], 600.0, "own_code", None);
+        let text = findings_text(&found, Style::Plain);
+        assert!(text.contains(&format!(" {words} ")), "{text}");
+    }
+    // What is left is named as far as it has names: what goes the way of the gap, each name once.
+    found.said[0].delta_ns = -2000.0;
+    found.said.pop();
+    found.smaller = vec![
+        node(&["kernel", "entry and exit", "switch"], -400.0, "kernel_entry", None),
+        node(&["user", "own code", "shop"], 300.0, "own_code", None),
+        node(&["kernel", "futex", "futex", "wake-up"], -300.0, "context_switches", None),
+        node(&["kernel", "futex", "futex", "switch"], -100.0, "context_switches", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let row = "     1.3 µs   39 %  smaller: kernel entry 12 %, futex 12 %, …\n";
+    assert!(text.contains(row), "{text}");
+    // Where no one function stands for a node, what is below it does.
+    let below = vec!["cart".to_owned(), "tax".to_owned()];
+    found.said = vec![analyse::GapNode { below, ..node(&["user", "own code"], -3300.0, "own_code", None) }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains(" own code in cart, tax "), "{text}");
+    // What was not sampled has no parts: counts tell.
+    found.said =
+        vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("answers sent in several writes"), "{text}");
+}
+
+/// Of several arms each has two rows of causes: what goes the other way has none, and is not taken off what goes with the gap.
+#[test]
+fn parts_that_go_both_ways_are_not_one_sum() {
+    let arms = ["pr", "other"].map(|arm| (arm, 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster));
+    let mut found = run(&arms);
+    found.causes = vec![of_gap("pr", "context_switches", Grade::ConsistentWith, -3300.0, -3300.0)];
+    found.said = vec![
+        node(&["kernel", "futex", "switch"], -3500.0, "context_switches", None),
+        node(&["kernel", "writev", "TCP"], -800.0, "small_writes", None),
+        node(&["user", "own code"], 800.0, "own_code", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let lines = [
+        "Why pr saves 3.3 µs a request: saves 4.3 µs, pays 1.0 µs in its own code and smaller differences",
+        "     3.5 µs  106 %  futex on switch for flush                                                 likely",
+        "     0.8 µs   24 %  writev on TCP for flush                                                   likely",
+        "    −1.0 µs  −30 %  its own code and smaller differences (--details)",
+    ];
+    assert!(text.contains(&lines.join("\n")), "{text}");
+    // Those of one direction are.
+    found.said[2].delta_ns = -200.0;
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("     1.0 µs   30 %  answers sent in several writes and its own code\n"), "{text}");
+}
+
+/// Shares are of the gap, as in JSON, as long as they tell something.
+#[test]
+fn where_as_much_goes_the_other_way_as_the_gap_is_rows_have_no_shares() {
+    let row = |opposed_ns: f64| {
+        let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+        found.causes = vec![
+            of_gap("pr", "context_switches", Grade::BoundedBy, -3300.0 - opposed_ns, -3300.0),
+            of_gap("pr", "copying", Grade::ConsistentWith, opposed_ns, -3300.0),
+        ];
+        let text = findings_text(&found, Style::Plain);
+        text.lines().find(|line| line.contains("  copying bytes")).unwrap().to_owned()
+    };
+    assert!(row(1_650.0).contains("−50 %"), "{}", row(1_650.0));
+    assert!(!row(3_400.0).contains('%'), "{}", row(3_400.0));
+}
+
+/// What was ruled out as a whole is not said beside a part of it that is named.
+#[test]
+fn not_it_has_no_words_of_a_row() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![
+        of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0),
+        of_gap("pr", "context_switches", Grade::RuledOut, -1.0, -3300.0),
+        of_gap("pr", "kernel_memory", Grade::RuledOut, -1.0, -3300.0),
+    ];
+    let not_it = |found: &Findings| {
+        let text = findings_text(found, Style::Plain);
+        text.lines().find(|line| line.contains("not it")).unwrap_or_default().trim().to_owned()
+    };
+    found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
+    assert_eq!(not_it(&found), "not it: context switches, page faults");
+    found.said.push(node(&["kernel", "futex", "futex", "switch"], -300.0, "thread_handoff", None));
+    assert_eq!(not_it(&found), "not it: page faults");
+}
+
+#[test]
+fn writes_are_those_that_were_counted_and_not_packets() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    let says = analyse::CauseSays {
+        tests: Vec::new(),
+        of: Some("threads".to_owned()),
+        seen: vec![analyse::Seen::NetworkWrites { writes: [2.0, 1.0], bytes_each: 66.0 }],
+        carries: analyse::Carries::Against(1.0),
+    };
+    found.causes = vec![analyse::Cause {
+        says: Some(says),
+        ..of_gap("pr", "small_writes", Grade::BoundedBy, -3300.0, -3300.0)
+    }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
+}
+
+#[test]
+fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
+    found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
+    let function = |name: &str, share: f64| analyse::NewFunction {
+        arm: "pr".to_owned(),
+        only_in: "threads".to_owned(),
+        function: name.to_owned(),
+        package: "shop".to_owned(),
+        file: None,
+        delta_ns: -3300.0 * share,
+        delta_se_ns: 50.0,
+        share,
+    };
+    for (share, words) in [(0.85, "85 % of it"), (1.4, "4.6 µs")] {
+        found.new_functions = vec![function("log", share)];
+        let text = findings_text(&found, Style::Plain);
+        let line = format!("a request\n   {words} is under log (shop), seen only in threads\n");
+        assert!(text.contains(&line), "{text}");
+    }
+    // The row says it.
+    found.new_functions = vec![function("flush", 0.85)];
+    assert!(!findings_text(&found, Style::Plain).contains("seen only"));
+}
+
+#[test]
+fn own_code_and_kernel_in_opposite_directions_are_said() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "context_switches", Grade::BoundedBy, -3000.0, -3300.0)];
+    found.splits =
+        vec![analyse::Split { user_ns: 700.0, system_ns: -4000.0, total_ns: -3300.0, ..split("pr") }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(
+        text.contains(
+            "Why pr saves 3.3 µs a request: saves 4.0 µs in the kernel, pays 0.7 µs in its own code\n"
+        ),
+        "{text}"
+    );
+}
