@@ -5,7 +5,7 @@ import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { large } from "./profiles.mjs";
-import { axe, dataOf, on, PICTURES, report, run, start, stop } from "./support.mjs";
+import { axe, dataOf, on, PICTURES, report, reportInPart, run, start, stop } from "./support.mjs";
 
 /** Largest file of 4 arms and 30 blocks with profiles. */
 const MAX_BYTES = 2 * 1024 * 1024;
@@ -88,7 +88,9 @@ test("a name with markup in it is text, in tables and in charts", async () => {
 test("several runs stand beside each other, and one that cannot be read says why", async () => {
   const newer = run("newer", (name, value) => name === "manifest.json" && (value.schema = 99));
   const host = run("host", (name, value) => name === "host.json" && (value.kernel = "9.9"));
-  await on(report("several.html", run("first"), host, newer), {}, async (page) => {
+  const { file, stderr } = reportInPart("several.html", run("first"), host, newer);
+  assert.match(stderr, /1 of 3 runs could not be read: .*newer.manifest.json has schema 99/);
+  await on(file, {}, async (page) => {
     const text = await page.innerText("main");
     for (const words of ["unlike hosts", "Made on another host", "kernel", "has schema 99", "none is judged", "Runs beside each other"]) assert.ok(text.includes(words), words);
     assert.equal((await page.$$("article.run")).length, 2);

@@ -1,7 +1,7 @@
 // A browser, pages made by whyslow from run directories, and what must hold of every page.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -40,11 +40,19 @@ export function run(name, change = () => {}) {
   return to;
 }
 
-/** The file of a report on these runs. */
+/** The file of a report on these runs, all of which can be read. */
 export function report(name, ...runs) {
   const file = join(folder, name);
   execFileSync(WHYSLOW, ["report", ...runs, "-o", file], { stdio: ["ignore", "ignore", "pipe"] });
   return file;
+}
+
+/** The file of a report on runs of which some cannot be read, and what is printed about those. */
+export function reportInPart(name, ...runs) {
+  const file = join(folder, name);
+  const { status, stderr } = spawnSync(WHYSLOW, ["report", ...runs, "-o", file], { encoding: "utf8" });
+  assert.equal(status, 1, stderr);
+  return { file, stderr };
 }
 
 export function dataOf(file) {
