@@ -132,6 +132,22 @@ static void save_snapshot(const char *head, size_t n, long amount)
     }
 }
 
+/* Stops at even times by the clock, for the last tenth of each period of so many milliseconds: whoever asks then waits. */
+static void stop_by_the_clock(const char *head, size_t n, long amount)
+{
+    static struct timespec first;
+    struct timespec now;
+    long long period_ns = amount * 1000000LL;
+    (void)head, (void)n;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (first.tv_sec == 0)
+        first = now;
+    long long since_ns = (now.tv_sec - first.tv_sec) * 1000000000LL + now.tv_nsec - first.tv_nsec;
+    long long into_ns = since_ns % period_ns;
+    if (into_ns >= period_ns / 10 * 9)
+        wait_ns((long)(period_ns - into_ns));
+}
+
 static long backend_ns;
 
 /* The other end: it answers each byte after some time. */
@@ -451,6 +467,7 @@ const struct plant *find_plant(const char *name)
         {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
         {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
         {"pause", 50000000, 1, UNCHANGED, NULL, save_snapshot},
+        {"clockstop", 3000, 1, UNCHANGED, NULL, stop_by_the_clock},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},
         {"question", 1, 1, UNCHANGED, connect_service, ask_service},
         {"questions", 4, 1, UNCHANGED, connect_service, ask_service},

@@ -12,6 +12,7 @@ mod observer;
 mod pull;
 mod replay;
 mod session;
+mod stops;
 mod watched;
 mod why;
 
@@ -51,6 +52,8 @@ enum Question {
     Clock,
     /// Planted causes: how often is the right one named?
     Why,
+    /// Servers that stop for everybody every few seconds: by either design, how much slower are they found?
+    Stops,
     /// Comparisons made up from recorded turns: what can a shared runner show of a pull request?
     Ci,
     /// Recorded slowdowns of real software: what do today's rules say of them? Nothing is measured
@@ -197,6 +200,9 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     }
     if args.question == Question::Why {
         return why::calibrate(args);
+    }
+    if args.question == Question::Stops {
+        return stops::calibrate(args);
     }
     if args.question == Question::Corpus {
         return corpus::calibrate(args);

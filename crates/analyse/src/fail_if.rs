@@ -168,34 +168,46 @@ impl FailIf {
         value: Value,
     ) -> (FailIfOutcome, FailIfSays) {
         let arm = |name: &str| found.arms.iter().find(|arm| arm.name == name);
-        let read = |arm: &ArmFindings| (figure.read)(arm).map(|value| (value, figure.basis(run, found, arm)));
-        let Some((own, basis)) = arm(&self.arm).and_then(read) else {
+        let read = |arm: &ArmFindings| Some([figure.value(arm)?, figure.within(arm)]);
+        let own_arm = arm(&self.arm);
+        let Some((basis, [own, own_within])) =
+            own_arm.and_then(|arm| Some((figure.basis(run, found, arm), read(arm)?)))
+        else {
             return absent(found, figure, &self.arm);
         };
         let (baseline, base) = match (value, stored) {
-            (Value::Own(_), _) => (String::new(), Some(0.0)),
-            (_, Some(stored)) => (stored.named(&self.arm), stored.arm(&self.arm).and_then(figure.read)),
-            (_, None) => (found.baseline.clone(), arm(&found.baseline).and_then(figure.read)),
+            (Value::Own(_), _) => (String::new(), Some([0.0; 2])),
+            (_, Some(stored)) => (stored.named(&self.arm), stored.arm(&self.arm).and_then(read)),
+            (_, None) => (found.baseline.clone(), arm(&found.baseline).and_then(read)),
         };
-        let Some(base) = base else {
+        let Some([base, base_within]) = base else {
             let (found, name) =
                 stored.map_or((found, &found.baseline), |stored| (stored.findings(), &self.arm));
             return absent(found, figure, name);
         };
-        let (compared, limit, against) = match value {
-            Value::Own(limit) => (own, limit, Against::Itself),
+        let (compared, within, limit, against) = match value {
+            Value::Own(limit) => (own, own_within, limit, Against::Itself),
             Value::Times(limit) => {
                 let times = times(own, base);
-                (times, limit, Against::Times { baseline, base, times })
+                let shares = share(own_within, own).hypot(share(base_within, base));
+                // What none becomes is more, however many they are.
+                let within = if times.is_finite() { times * shares } else { 0.0 };
+                (times, within, limit, Against::Times { baseline, base, times })
             }
             Value::More(limit) => {
                 let more = own - base;
-                (more, limit, Against::More { baseline, base, more })
+                (more, own_within.hypot(base_within), limit, Against::More { baseline, base, more })
             }
         };
-        let says = FailIfSays::Measured { figure: figure.asked(), own, against, basis };
-        (outcome(order.holds(compared, limit)), says)
+        let says = FailIfSays::Measured { figure: figure.asked(), own, against, within, basis };
+        let [low, high] = [compared - within, compared + within].map(|bound| order.holds(bound, limit));
+        (if low == high { outcome(low) } else { FailIfOutcome::Undecided }, says)
     }
+}
+
+/// An error as a share of its value; of none there is none.
+fn share(within: f64, value: f64) -> f64 {
+    if value == 0.0 { 0.0 } else { within / value }
 }
 
 /// What a condition on a verdict comes to that none of `rows` has. It is false where one of them was decided, and where it asks for

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::alone::Alone;
 use super::busy::{backlog_per_s, busy_cores, set_busy};
 use super::metric::Metric;
-use super::observed;
+use super::observed::{self, Counted};
 use super::passes::PassFindings;
 use super::shape::ResponseShape;
 use super::sheet::Sheet;
@@ -241,6 +241,9 @@ pub struct ArmFindings {
     pub page_faults_per_request: Option<f64>,
     /// System calls by name, where they were counted.
     pub syscalls_per_request: BTreeMap<String, f64>,
+    /// The same, with how exact it is.
+    #[serde(skip)]
+    pub(crate) counted: Option<Counted>,
     /// Time ready threads waited for a CPU, in nanoseconds per request.
     pub run_wait_ns_per_request: Option<f64>,
     /// Response times at the latency condition; at the main condition where there is no other.
@@ -281,6 +284,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count).filter(|_| seen);
     let rounds = sheet.rounds_of(name).count() as u32;
     let build = sheet.run.manifest.builds.iter().find(|build| build.arm == name);
+    let counted = observed::counted(sheet, name, passes);
     let mut row = ArmFindings {
         name: name.to_owned(),
         target,
@@ -311,7 +315,8 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         segments_per_request: segments(&windows, pooled),
         bytes_per_request: bytes(&windows),
         page_faults_per_request: pooled(|window| window.target.minor_faults),
-        syscalls_per_request: observed::syscalls(sheet, name, passes),
+        syscalls_per_request: counted.as_ref().map(|counted| counted.syscalls.clone()).unwrap_or_default(),
+        counted,
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
         requests_by_name: by_name(sheet, name),

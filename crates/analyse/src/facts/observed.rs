@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::record::{MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window};
+use model::record::{
+    Counts, MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Slice, Stack, TurnCalls, Window,
+};
 
 use super::asker::asker;
 use super::metric::in_window;
@@ -61,16 +63,28 @@ pub(crate) struct Machine {
 }
 
 /// Counts per request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) events: BTreeMap<String, f64>,
     pub(crate) syscalls: BTreeMap<String, f64>,
+    /// Requests over which system calls were counted.
+    pub(crate) requests: f64,
     /// How exact that is, where it was not all of the time that was counted.
     part: Option<Part>,
+    /// What each turn told, where there are several.
+    turns: Vec<Told>,
+}
+
+/// System calls of one turn, per request.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    /// Requests over which they were counted.
+    requests: f64,
+    syscalls: BTreeMap<String, f64>,
 }
 
 /// A part of a window that stands for all of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Part {
     /// Requests answered in it.
     requests: f64,
@@ -90,18 +104,52 @@ impl Part {
     }
 }
 
+/// How many of the calls that `counts` picks there are.
+fn picked(syscalls: &BTreeMap<String, f64>, counts: impl Fn(&str) -> bool) -> f64 {
+    syscalls.iter().filter(|(name, _)| counts(name)).fold(0.0, |sum, (_, calls)| sum + calls)
+}
+
 impl Counted {
     /// How many of these system calls are made.
     pub(crate) fn calls(&self, names: &[&str]) -> f64 {
-        names.iter().filter_map(|name| self.syscalls.get(*name)).fold(0.0, |sum, calls| sum + calls)
+        picked(&self.syscalls, |name| names.contains(&name))
     }
 
     /// How many more of these are made than `other` makes; 0 where that is not sure.
     pub(crate) fn more_calls(&self, other: &Self, names: &[&str]) -> f64 {
-        let error = |counted: &Self| counted.part.map_or(0.0, |part| part.error(counted.calls(names)));
+        let error = |counted: &Self| counted.error(|name| names.contains(&name)).0;
         let more = self.calls(names) - other.calls(names);
         if more.abs() > SURE * error(self).hypot(error(other)) { more } else { 0.0 }
     }
+
+    /// How far at most the number of calls that `counts` picks lies from the truth of this start of the server, with a probability of
+    /// `level`: by the part of the time in which they were counted, or by how much turns differ, whichever is more.
+    pub(crate) fn within(&self, level: f64, counts: impl Fn(&str) -> bool) -> f64 {
+        let (error, degrees) = self.error(counts);
+        error
+            * degrees.map_or(stats::special::normal_quantile((1.0 + level) / 2.0), |n| {
+                stats::special::student_within(level, n)
+            })
+    }
+
+    /// Standard error of the number of calls that `counts` picks, and the degrees of freedom it is known with, where turns tell it.
+    fn error(&self, counts: impl Fn(&str) -> bool) -> (f64, Option<u32>) {
+        let by_part = self.part.map_or(0.0, |part| part.error(picked(&self.syscalls, &counts)));
+        let values: Vec<[f64; 2]> =
+            self.turns.iter().map(|turn| [picked(&turn.syscalls, &counts), turn.requests]).collect();
+        let degrees = u32::try_from(values.len()).ok().and_then(|n| n.checked_sub(1)).filter(|n| *n > 0);
+        let by_turns = if degrees.is_some() { error_of_mean(&values) } else { 0.0 };
+        if by_turns > by_part { (by_turns, degrees) } else { (by_part, None) }
+    }
+}
+
+/// Standard error of the weighed mean of some values, each with its weight.
+fn error_of_mean(values: &[[f64; 2]]) -> f64 {
+    let weight: f64 = values.iter().map(|[_, weight]| weight).sum();
+    let mean = values.iter().map(|[value, weight]| value * weight).sum::<f64>() / weight;
+    let squares: f64 = values.iter().map(|[value, weight]| (weight * (value - mean)).powi(2)).sum();
+    let n = values.len() as f64;
+    (squares * n / (n - 1.0)).sqrt() / weight
 }
 
 /// All passes of one kind of an arm.
@@ -180,20 +228,6 @@ pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
     (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
 }
 
-/// Requests over which system calls of `arm` were counted by name, in the passes that [`counted`] takes.
-pub(crate) fn counted_over(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> u64 {
-    let names =
-        |kind: &PassKind| summed(passes_of(sheet, arm, *kind)).is_some_and(|one| !one.syscalls.is_empty());
-    let used = [PassKind::Counting, PassKind::Tracing].into_iter().filter(|kind| is_used(passes, arm, *kind));
-    let kind = used.into_iter().find(names);
-    kind.map_or(0, |kind| passes_of(sheet, arm, kind).map(|pass| pass.window.load.requests).sum())
-}
-
-/// System calls per request of `arm` by name, where they were counted.
-pub(crate) fn syscalls(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> BTreeMap<String, f64> {
-    counted(sheet, arm, passes).map(|counted| counted.syscalls).unwrap_or_default()
-}
-
 /// Counts of passes of one kind over their requests.
 fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
@@ -213,12 +247,25 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
         };
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
+        sums.turns.extend(told(pass, counts));
     }
+    sums.requests = seen;
     sums.part = (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() });
     let per_request = |count: &mut f64| *count /= requests;
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
     (requests > 0.0).then_some(sums)
+}
+
+/// What each turn of a pass told.
+fn told<'a>(pass: &'a Pass, counts: &'a Counts) -> impl Iterator<Item = Told> + 'a {
+    let of_turn = |(turn, slice): (&TurnCalls, &Slice)| {
+        let requests = slice.requests as f64;
+        let per_request = |(name, calls): (&String, &u64)| (name.clone(), *calls as f64 / requests);
+        let syscalls = turn.syscalls.iter().map(per_request).collect();
+        Told { requests: requests * turn.counted_share, syscalls }
+    };
+    counts.turns.iter().zip(&pass.window.slices).map(of_turn).filter(|told| told.requests > 0.0)
 }
 
 /// Whether a stack waits for requests or for work: a server that has nothing to do waits there.

@@ -2,12 +2,10 @@
 
 use model::record::Run;
 
-use super::{AskedFigure, Basis, WhyAbsent, few, rounds};
+use super::{AskedFigure, Basis, LEVEL, WhyAbsent, few, rounds};
 use crate::facts::arms::{ArmFindings, CpuPerRequest, Switches};
 use crate::facts::calls::{ALL_READS, FUTEX, POLLS, WRITES};
 use crate::facts::metric::Metric;
-use crate::facts::observed;
-use crate::facts::sheet::Sheet;
 use crate::findings::Findings;
 use crate::verdicts::bound::Unit;
 
@@ -18,9 +16,16 @@ pub(super) struct Figure {
     pub(super) unit: Unit,
     /// The metric that it is; of a count none.
     pub(super) metric: Option<Metric>,
-    /// Whether only the watched turns behind the blocks tell it.
-    pub(super) watched: bool,
-    pub(super) read: Read,
+    read: Read,
+}
+
+/// Where a figure is read.
+#[derive(Debug)]
+enum Read {
+    /// In the blocks.
+    Scored(fn(&ArmFindings) -> Option<f64>),
+    /// In the watched turns behind them: calls of these names.
+    Watched(fn(&str) -> bool),
 }
 
 impl PartialEq for Figure {
@@ -50,25 +55,28 @@ pub(super) const FIGURES: [Figure; 24] = [
     scored("bytes", Unit::Size, |arm| arm.bytes_per_request),
     scored("page_faults", Unit::Number, |arm| arm.page_faults_per_request),
     scored("run_wait", Unit::Time, |arm| arm.run_wait_ns_per_request),
-    watched("syscalls", |arm| calls(arm, |_| true)),
-    watched("writes", |arm| calls(arm, |name| WRITES.contains(&name))),
-    watched("reads", |arm| calls(arm, |name| ALL_READS.contains(&name))),
-    watched("polls", |arm| calls(arm, |name| POLLS.contains(&name))),
-    watched("futex", |arm| calls(arm, |name| FUTEX.contains(&name))),
+    watched("syscalls", |_| true),
+    watched("writes", |name| WRITES.contains(&name)),
+    watched("reads", |name| ALL_READS.contains(&name)),
+    watched("polls", |name| POLLS.contains(&name)),
+    watched("futex", |name| FUTEX.contains(&name)),
 ];
 
-type Read = fn(&ArmFindings) -> Option<f64>;
-
-const fn metric(name: &'static str, unit: Unit, metric: Metric, read: Read) -> Figure {
-    Figure { name, unit, metric: Some(metric), watched: false, read }
+const fn metric(
+    name: &'static str,
+    unit: Unit,
+    metric: Metric,
+    read: fn(&ArmFindings) -> Option<f64>,
+) -> Figure {
+    Figure { name, unit, metric: Some(metric), read: Read::Scored(read) }
 }
 
-const fn scored(name: &'static str, unit: Unit, read: Read) -> Figure {
-    Figure { name, unit, metric: None, watched: false, read }
+const fn scored(name: &'static str, unit: Unit, read: fn(&ArmFindings) -> Option<f64>) -> Figure {
+    Figure { name, unit, metric: None, read: Read::Scored(read) }
 }
 
-const fn watched(name: &'static str, read: Read) -> Figure {
-    Figure { name, unit: Unit::Number, metric: None, watched: true, read }
+const fn watched(name: &'static str, counts: fn(&str) -> bool) -> Figure {
+    Figure { name, unit: Unit::Number, metric: None, read: Read::Watched(counts) }
 }
 
 fn cpu(arm: &ArmFindings, of: fn(&CpuPerRequest) -> f64) -> Option<f64> {
@@ -95,6 +103,27 @@ impl Figure {
         FIGURES.iter().find(|figure| figure.name == name)
     }
 
+    /// Whether only the watched turns behind the blocks tell it.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self.read, Read::Watched(_))
+    }
+
+    /// Its value of `arm`.
+    pub(super) fn value(&self, arm: &ArmFindings) -> Option<f64> {
+        match self.read {
+            Read::Scored(read) => read(arm),
+            Read::Watched(counts) => calls(arm, counts),
+        }
+    }
+
+    /// How far at most that lies from the truth, at [`LEVEL`]; 0 of what is known of every request.
+    pub(super) fn within(&self, arm: &ArmFindings) -> f64 {
+        match (&self.read, &arm.counted) {
+            (Read::Watched(counts), Some(counted)) => counted.within(LEVEL, counts),
+            _ => 0.0,
+        }
+    }
+
     /// What a sentence calls it by.
     pub(super) fn asked(&self) -> AskedFigure {
         AskedFigure { name: self.name, unit: self.unit, metric: self.metric }
@@ -102,8 +131,8 @@ impl Figure {
 
     /// What a value of `arm` rests on.
     pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> Basis {
-        if self.watched {
-            return Basis::Watched(observed::counted_over(&Sheet::new(run), &arm.name, &found.passes));
+        if self.is_watched() {
+            return Basis::Watched(arm.counted.as_ref().map_or(0, |counted| counted.requests.round() as u64));
         }
         let blocks = rounds(run, &arm.name);
         match self.metric {
@@ -122,7 +151,7 @@ impl Figure {
         {
             return WhyAbsent::Failed(error.clone());
         }
-        if self.watched {
+        if self.is_watched() {
             let of_arm = found.passes.iter().filter(|pass| pass.arm == arm);
             let mut missing: Vec<String> = of_arm.flat_map(|pass| pass.missing.clone()).collect();
             missing.dedup();

@@ -115,7 +115,7 @@ fn figure_asked(arm: &str, name: &str, order: Order, value: &str, plan: &Plan) -
             figure.unit.example()
         )));
     }
-    if figure.watched && !plan.design.why {
+    if figure.is_watched() && !plan.design.why {
         return Err(
             "can never be judged: system calls are counted with the causes; leave out --no-why".to_owned()
         );

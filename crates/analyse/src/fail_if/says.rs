@@ -42,6 +42,8 @@ pub enum FailIfSays {
         own: f64,
         /// What it was held against.
         against: Against,
+        /// How far at most what is held against the limit lies from the truth, at 95 %; 0 of what is known of every request.
+        within: f64,
         /// What the arm's value rests on.
         basis: Basis,
     },

@@ -1,7 +1,7 @@
 //! Conditions of `--fail-if` on runs whose figures are known.
 
 use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, Stored};
-use model::record::Run;
+use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Run, Slice};
 
 use crate::support::{analyse, arm, change, pair, run};
 
@@ -67,6 +67,43 @@ fn counts_are_pooled_and_what_none_becomes_is_more() {
     let text = judge(&switching, "pr context_switches > +0.1").text;
     assert!(text.contains("0.500 a request against 0.000 a request of 'main', +0.500"), "{text}");
     assert!(text.contains("of 10 blocks"), "{text}");
+}
+
+/// A run of two arms of which writes were counted in turns of so many per request, each in a tenth of the turn.
+fn counted_in_turns(writes: [[f64; 5]; 2]) -> Run {
+    const REQUESTS: u64 = 10_000;
+    let mut run = pair(1.0);
+    for (arm, per_request) in ["main", "pr"].into_iter().zip(writes) {
+        let round = run.rounds.iter().find(|record| record.arm == arm).unwrap();
+        let mut window = round.windows[0].clone();
+        (window.load.requests, window.target.cpu.total_ns) = (5 * REQUESTS, 500_000_000);
+        window.slices = vec![Slice { requests: REQUESTS, ..Slice::default() }; per_request.len()];
+        let turn = |calls: f64| Counts {
+            syscalls: [("write".to_owned(), (calls * REQUESTS as f64) as u64)].into(),
+            counted_share: 0.1,
+            ..Counts::default()
+        };
+        let counts = Counts::of_turns(&per_request.map(turn));
+        let pass = |kind, counts| Pass { counts, ..Pass::new(kind, window.clone()) };
+        let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
+        run.diagnostics.push(DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, 0) });
+    }
+    run
+}
+
+#[test]
+fn counts_of_turns_that_differ_decide_no_small_difference() {
+    use FailIfOutcome::{DoesNotHold, Holds, Undecided};
+    let apart = counted_in_turns([[1.0, 1.1, 0.8, 1.0, 1.1], [1.2, 1.0, 0.9, 1.1, 1.1]]);
+    outcomes(
+        &apart,
+        &[("pr writes > 1.05x", Undecided), ("pr writes > 2x", DoesNotHold), ("pr writes > 0.5", Holds)],
+    );
+    let text = judge(&apart, "pr writes > 1.05x").text;
+    assert!(text.contains("1.060 times as much ±0.215") && text.contains("(95 %)"), "{text}");
+    assert!(text.contains("5000 requests"), "those that were counted: {text}");
+    let alike = counted_in_turns([[1.0; 5], [1.1; 5]]);
+    outcomes(&alike, &[("pr writes > 1.05x", Holds), ("pr writes > 1.15x", DoesNotHold)]);
 }
 
 #[test]

@@ -109,16 +109,7 @@ fn diagnostic(arm: &str, block: u32, window: &Window, calls: &[(&str, f64)]) -> 
         *counts.syscalls.entry((*name).to_owned()).or_default() += (requests * per_request).round() as u64;
     }
     counts.events.insert("syscalls".to_owned(), counts.syscalls.values().sum());
-    let pass = |kind, counts| Pass {
-        kind,
-        window: window.clone(),
-        counts,
-        profile: None,
-        machine: None,
-        services: std::collections::BTreeMap::new(),
-        waits: None,
-        missing: Vec::new(),
-    };
+    let pass = |kind, counts| Pass { counts, ..Pass::new(kind, window.clone()) };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
     DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
 }

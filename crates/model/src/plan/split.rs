@@ -78,16 +78,16 @@ impl Plan {
         self.is_quick().then_some(beside_s + arm_s * self.arms.len() as f64)
     }
 
-    /// Whether a quick run goes on to another block after `done` of them, which took `taken_s` seconds after pilots of `pilots_s`, where
-    /// the diagnosis will take `diagnosis_s`: there are never fewer than an interval needs, and then as many as end in time. This
+    /// Whether a quick run goes on to another block after `done` of them, where all take `with_next_s` seconds with it, after pilots of
+    /// `pilots_s`, and the diagnosis will take `diagnosis_s`: there are never fewer than an interval needs, and then as many as end in time. This
     /// depends on nothing that is compared.
     #[must_use]
-    pub fn has_time(&self, done: u32, taken_s: f64, pilots_s: f64, diagnosis_s: f64) -> bool {
+    pub fn has_time(&self, done: u32, with_next_s: f64, pilots_s: f64, diagnosis_s: f64) -> bool {
         let (Blocks::Fitted { fewest, .. }, Some(whole_s)) = (self.design.blocks, self.whole_s()) else {
             return true;
         };
         let blocks_s = (ARM_S * self.arms.len() as f64).min(whole_s - pilots_s - diagnosis_s);
-        done < fewest || taken_s * f64::from(done + 1) / f64::from(done) <= blocks_s
+        done < fewest || with_next_s <= blocks_s
     }
 
     /// Seconds of a block of so many cycles under the first condition, of slices of this length or of windows of arms alone.

@@ -22,14 +22,27 @@ pub struct Counts {
     /// meanwhile. Below 1 what is told of them is what was counted over this share.
     #[serde(default = "whole")]
     pub counted_share: f64,
+    /// The system calls of each turn, in the order of the window's slices, where there are several: how much they differ is how exact the
+    /// sums are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnCalls>,
     /// What could not be counted and what would allow it, one sentence each.
     pub missing: Vec<String>,
+}
+
+/// System calls of one turn.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnCalls {
+    /// Share of the turn in which they were counted.
+    pub counted_share: f64,
+    /// By name, in the whole turn.
+    pub syscalls: BTreeMap<String, u64>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         let (events, syscalls, missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { events, syscalls, writes: None, counted_share: whole(), missing }
+        Self { events, syscalls, writes: None, counted_share: whole(), turns: Vec::new(), missing }
     }
 }
 
@@ -54,6 +67,11 @@ pub struct Written {
 }
 
 impl Writes {
+    /// With what another turn has.
+    fn and(&self, other: &Self) -> Self {
+        Self { network: self.network.and(&other.network), other: self.other.and(&other.other) }
+    }
+
     /// What was written since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -62,6 +80,14 @@ impl Writes {
 }
 
 impl Written {
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            bytes: self.bytes + other.bytes,
+            uncounted: self.uncounted + other.uncounted,
+        }
+    }
+
     fn since(&self, earlier: &Self) -> Self {
         Self {
             calls: self.calls.saturating_sub(earlier.calls),
@@ -87,6 +113,9 @@ impl Counts {
         let mut all = Self { counted_share: seen / turns.len().max(1) as f64, ..Self::default() };
         let (mut events, mut calls) = (BTreeMap::<&str, f64>::new(), BTreeMap::<&str, f64>::new());
         for turn in turns {
+            // Whoever looks at each write counts all of the time.
+            let more = turn.writes.map(|writes| all.writes.unwrap_or_default().and(&writes));
+            all.writes = more.or(all.writes);
             let weight = if seen > 0.0 { turn.counted_share * turns.len() as f64 / seen } else { 1.0 };
             for (name, count) in &turn.events {
                 let weight = if IN_SLICES.contains(&name.as_str()) { weight } else { 1.0 };
@@ -106,6 +135,11 @@ impl Counts {
             sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.round() as u64)).collect()
         };
         (all.events, all.syscalls) = (whole(events), whole(calls));
+        let calls =
+            |turn: &Self| TurnCalls { counted_share: turn.counted_share, syscalls: turn.syscalls.clone() };
+        if turns.len() > 1 {
+            all.turns = turns.iter().map(calls).collect();
+        }
         all
     }
 

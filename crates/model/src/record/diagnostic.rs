@@ -69,6 +69,23 @@ pub struct Pass {
     pub missing: Vec<String>,
 }
 
+impl Pass {
+    /// One of which only the window is known.
+    #[must_use]
+    pub fn new(kind: PassKind, window: Window) -> Self {
+        Self {
+            kind,
+            window,
+            counts: None,
+            profile: None,
+            machine: None,
+            services: BTreeMap::new(),
+            waits: None,
+            missing: Vec::new(),
+        }
+    }
+}
+
 /// One diagnostic round of an arm: a fresh server, and on it one pass after another, untouched first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosticRecord {

@@ -33,7 +33,7 @@ mod waits;
 
 pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
 pub use command::{without_secrets, without_values};
-pub use counts::{Counts, Writes, Written, call_name};
+pub use counts::{Counts, TurnCalls, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, can_write, write_atomically};
 pub use host::{Host, Link};

@@ -23,8 +23,8 @@ pub(super) fn sentence(arm: &str, says: &FailIfSays) -> String {
         FailIfSays::NoRatio { metric, why } => {
             format!("{} of '{arm}' has no ratio: {}", metric.label(), reason(why))
         }
-        FailIfSays::Measured { figure, own, against, basis: on } => {
-            let held = held_against(figure, *own, against);
+        FailIfSays::Measured { figure, own, against, within, basis: on } => {
+            let held = held_against(figure, *own, against) + &error(figure, against, *within);
             format!("{} of '{arm}': {held} ({})", label(figure), basis(on))
         }
         FailIfSays::NotMeasured { figure, arm, why } => {
@@ -63,6 +63,16 @@ fn held_against(figure: &AskedFigure, own: f64, against: &Against) -> String {
         }
     };
     format!("{} against {} of '{baseline}', {how}", print(figure, own), print(figure, *base))
+}
+
+/// How far at most what was held against the limit lies from the truth.
+fn error(figure: &AskedFigure, against: &Against, within: f64) -> String {
+    match against {
+        _ if within == 0.0 => String::new(),
+        Against::Times { times, .. } if !times.is_finite() => String::new(),
+        Against::Times { .. } => format!(" ±{within:.3} (95 %)"),
+        Against::Itself | Against::More { .. } => format!(" ±{} (95 %)", print(figure, within)),
+    }
 }
 
 fn basis(basis: &Basis) -> String {

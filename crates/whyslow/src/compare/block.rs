@@ -5,17 +5,27 @@ use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
 use model::plan::{Condition, Round, SplitMix64, Turns};
-use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
+use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Stops, Usage, Warmup, Window};
 use observe::ResourceSnapshot;
 
 use super::Early;
 use super::generator::Pooled;
 use super::progress::Progress;
 use super::server::{Bench, Purpose, Server};
+use super::stopping::{self, LOOK, Lateness};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
 
 /// Shortest turn of a warm-up: what a request costs in one of so long moves by about 1 %, a third of what a steady server may.
 const STEADY_TURN: Duration = Duration::from_millis(50);
+
+/// What a block brought.
+#[derive(Default)]
+pub(super) struct Ran {
+    /// Of each arm.
+    pub(super) records: Vec<RoundRecord>,
+    /// How each arm stopped for everybody, by its number, where that was looked for.
+    pub(super) stops: Vec<(usize, Option<Stops>)>,
+}
 
 /// The servers of a block and what is written of each: in the same order.
 struct Block<'a> {
@@ -24,10 +34,13 @@ struct Block<'a> {
     records: Vec<RoundRecord>,
     number: u32,
     fitted: &'a Fitted,
+    /// Whether it lasts long enough for stops that come every few seconds.
+    looks_for_stops: bool,
 }
 
 impl<'a> Bench<'a> {
-    /// Runs block `number` of the arms in `arms`; a failed arm is in its record, not an error.
+    /// Runs block `number` of the arms in `arms`; a failed arm is in its record, not an error. The first block looks for stops, where
+    /// none were found yet.
     pub(super) fn block(
         &self,
         number: u32,
@@ -35,16 +48,16 @@ impl<'a> Bench<'a> {
         conditions: &[Condition],
         fitted: &'a Fitted,
         progress: &mut Progress,
-    ) -> Result<Vec<RoundRecord>, Early> {
+    ) -> Result<Ran, Early> {
         self.services.begin_block(&self.around())?;
         let rounds: Vec<Round> =
             self.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
         if self.alone(fitted) {
-            let mut records = Vec::new();
+            let mut ran = Ran::default();
             for round in rounds {
-                records.extend(self.measured(number, vec![round], conditions, fitted, progress)?);
+                ran.records.extend(self.measured(number, vec![round], conditions, fitted, progress)?.records);
             }
-            return Ok(records);
+            return Ok(ran);
         }
         self.measured(number, rounds, conditions, fitted, progress)
     }
@@ -61,8 +74,8 @@ impl<'a> Bench<'a> {
         conditions: &[Condition],
         fitted: &'a Fitted,
         progress: &mut Progress,
-    ) -> Result<Vec<RoundRecord>, Early> {
-        let (mut done, mut servers, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> Result<Ran, Early> {
+        let (mut ran, mut servers, mut records) = (Ran::default(), Vec::new(), Vec::new());
         for round in rounds {
             let mut record = self.blank(&round);
             match self.start(Purpose::Scored, &mut record) {
@@ -71,7 +84,7 @@ impl<'a> Bench<'a> {
                     records.push(record);
                 }
                 Err(Early::Arm(_, failure)) => {
-                    done.push(RoundRecord { failure: Some(failure), ..record });
+                    ran.records.push(RoundRecord { failure: Some(failure), ..record });
                 }
                 Err(other) => return Err(other),
             }
@@ -79,12 +92,16 @@ impl<'a> Bench<'a> {
         if !servers.is_empty() {
             let mut block = self.begun(number, servers, records, fitted)?;
             let outcome = block.run(conditions, progress);
+            if block.looks_for_stops {
+                let arms = block.together.servers.iter().map(|server| server.arm);
+                ran.stops = arms.zip(block.together.lateness.iter().map(Lateness::stops)).collect();
+            }
             let Block { together, records, .. } = block;
             together.end();
-            done.extend(records);
+            ran.records.extend(records);
             outcome?;
         }
-        Ok(done)
+        Ok(ran)
     }
 
     fn begun(
@@ -97,7 +114,8 @@ impl<'a> Bench<'a> {
         let connections = fitted.connections.unwrap_or(self.plan.workload.job.connections);
         let log = self.dir.log_path(&records[0].round, "generator");
         let together = Together::begin(*self, servers, connections, &log)?;
-        Ok(Block { bench: *self, together, records, number, fitted })
+        let looks_for_stops = number == 0 && fitted.stopping.is_empty() && together.servers.len() > 1;
+        Ok(Block { bench: *self, together, records, number, fitted, looks_for_stops })
     }
 }
 
@@ -239,7 +257,10 @@ impl Block<'_> {
         let cycles =
             if self.bench.alone(self.fitted) { 1 } else { self.fitted.cycles_of(self.bench.plan, number) };
         let of = u64::from(self.number) << 8 | number as u64;
-        for cycle in 0..cycles {
+        let (begun, looks) = (Instant::now(), self.looks_for_stops && number == 0);
+        let mut cycle = 0;
+        // An even number of cycles, so that each comes first as often as last.
+        while cycle < cycles || looks && (cycle % 2 == 1 || self.goes_on_looking(begun.elapsed())) {
             for index in order(self.bench.plan, of, cycle, servers) {
                 if !self.works(index) {
                     continue;
@@ -252,6 +273,7 @@ impl Block<'_> {
                 }
             }
             progress.tick();
+            cycle += 1;
         }
         for (index, sum) in sums.into_iter().enumerate() {
             if self.works(index) {
@@ -260,6 +282,14 @@ impl Block<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether stops are looked for after so long: once more for as long where one came, which does not tell how often.
+    fn goes_on_looking(&self, after: Duration) -> bool {
+        let unclear = |late: &Lateness| {
+            late.stops().is_some_and(|stops| stopping::counts(stops) && !stopping::is_told(stops))
+        };
+        after < LOOK || after < 2 * LOOK && self.together.lateness.iter().any(unclear)
     }
 
     fn one(&mut self, index: usize, cycle: u32, asking: &Asking, sum: &mut Sum) -> Result<Taken, Early> {

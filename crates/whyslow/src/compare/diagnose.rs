@@ -4,7 +4,6 @@
 
 mod turns;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -165,7 +164,7 @@ impl Course<'_> {
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Counting, as_long(COUNTED, self.length), |_| true, progress)?;
-        self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
+        self.pass(PassKind::Tracing, COUNTED, is_uncounted, progress)?;
         self.each(Self::end_plain)
     }
 
@@ -224,9 +223,11 @@ impl Course<'_> {
     fn asking(&self, index: usize, pool: Option<u32>) -> Asking {
         let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
         let traced = pool == Some(self::pool(index, PassKind::Tracing));
-        let seldom = traced.then(|| Tracing::condition(self.watched[index].per_s)).flatten();
+        let seldom = traced.then(|| Tracing::rate(self.watched[index].per_s)).flatten();
         let usual = if pool.is_none() { warm_up_turn(self.fitted) } else { self.length };
-        let (condition, length) = seldom.map_or((self.condition, usual), |condition| (condition, LONGEST));
+        let (condition, length) = seldom.map_or((self.condition, usual), |rate| {
+            (Condition::EqualRate { rate }, Tracing::length(rate, [WATCHED_TURN, LONGEST]))
+        });
         Asking { condition, length, seed, pool }
     }
 
@@ -281,7 +282,7 @@ impl Course<'_> {
         let pooled = self.together.pooled(index, pool(index, kind), None)?;
         let stalls = pooled.stalls();
         let after = self.together.resources(index)?;
-        let mut pass = pass_of(kind, sum.into_window(self.condition, pooled, after.as_ref()));
+        let mut pass = Pass::new(kind, sum.into_window(self.condition, pooled, after.as_ref()));
         let watched = &mut self.watched[index];
         watch.finish(&mut pass, &watched.group, &stalls, self.bench.launcher);
         watched.record.passes.push(pass);
@@ -294,7 +295,7 @@ impl Course<'_> {
         let after = self.together.resources(index)?;
         let plain = std::mem::take(&mut self.watched[index].plain);
         let window = plain.into_window(self.condition, pooled, after.as_ref());
-        self.watched[index].record.passes.insert(0, pass_of(PassKind::Untouched, window));
+        self.watched[index].record.passes.insert(0, Pass::new(PassKind::Untouched, window));
         Ok(())
     }
 
@@ -345,19 +346,6 @@ fn pool(index: usize, kind: PassKind) -> u32 {
 fn is_uncounted(watched: &Watched) -> bool {
     let counts = watched.record.passes.iter().filter_map(|pass| pass.counts.as_ref());
     !counts.into_iter().any(|counts| !counts.syscalls.is_empty())
-}
-
-fn pass_of(kind: PassKind, window: Window) -> Pass {
-    Pass {
-        kind,
-        window,
-        counts: None,
-        profile: None,
-        machine: None,
-        services: BTreeMap::new(),
-        waits: None,
-        missing: Vec::new(),
-    }
 }
 
 fn leaves_idle(window: &Window) -> bool {
@@ -480,8 +468,12 @@ impl Watch {
 
     /// Makes ready for the next turn.
     fn prepare(&mut self, target: &Group) -> anyhow::Result<()> {
-        if let Self::Counting { counting, own, .. } = self {
-            *counting = Some(Counting::attach(target, own)?.sparingly(own));
+        match self {
+            Self::Counting { counting, own, .. } => {
+                *counting = Some(Counting::attach(target, own)?.sparingly(own));
+            }
+            Self::Tracing(tracing) => tracing.prepare(target),
+            _ => {}
         }
         Ok(())
     }

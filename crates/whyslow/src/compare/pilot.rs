@@ -6,7 +6,8 @@ use analyse::warm_up::Course;
 use model::job::Job;
 use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
 use model::record::{
-    AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Stops, Warming,
+    AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Stopping, Stops,
+    Warming,
 };
 use model::units::Span;
 use rustix::system::sysinfo;
@@ -25,8 +26,8 @@ const WATCH: Duration = Duration::from_millis(1500);
 const WARM_JIT: Duration = Duration::from_secs(3);
 /// Load from which the rate is read: it only has to be right within some percent.
 const LOAD: Duration = Duration::from_millis(300);
-/// Longest turn of a quick run for the stops of a server.
-const QUICK_TURN: Span = Span::from_secs(1);
+/// Longest turn of a quick run for the stops of a server, where one of them comes in it.
+const QUICK_TURN: Duration = Duration::from_secs(1);
 /// Load that tells how often a server stops which has stopped.
 const STOPPED: Duration = Duration::from_secs(2);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
@@ -90,6 +91,21 @@ pub(super) struct Piloted {
     full: bool,
     /// How it stops for everybody, if it does.
     stops: Option<Stops>,
+}
+
+/// What turns and blocks are fitted to, beside stops.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Basis {
+    /// Requests that the slowest arm answers in a second.
+    slowest_per_s: f64,
+    /// To each server.
+    connections: u32,
+    /// Usual length of a turn of such arms.
+    usual: Span,
+    /// Seconds that a block takes to begin and to end.
+    begin_s: f64,
+    /// Whether arms take turns.
+    together: bool,
 }
 
 impl Bench<'_> {
@@ -231,17 +247,14 @@ impl Bench<'_> {
     }
 
     /// Fits the plan to what the pilots of all arms found.
-    pub(super) fn fit(&self, pilots: &[Piloted], connections: u32) -> Fitted {
+    pub(super) fn fit(&self, pilots: &[Piloted], connections: u32) -> (Fitted, Basis) {
         let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
-        let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
+        let slowest_per_s = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
         let usual = usual.unwrap_or_else(|| self.plan.usual_slice());
         let stops: Vec<(&str, Option<Stops>)> =
             working().map(|piloted| (piloted.record.arm.as_str(), piloted.stops)).collect();
-        let stopping = stopping::apart(&stops);
-        let holds_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(usual, Span::max);
-        let slice = self.slice(slowest, connections, holds_stops);
-        let warm_up = self.slice(slowest, connections, usual);
+        let warm_up = self.slice(slowest_per_s, connections, usual);
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
         // Those that run on were started by the first pilot.
@@ -251,25 +264,27 @@ impl Bench<'_> {
             piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class, warm_up))
         };
         let begin_s = services.as_secs_f64() + working().map(begin_s).sum::<f64>();
-        let split = self.plan.split(begin_s, together.then_some(slice), usual);
         let mut warming: Vec<Warming> =
             self.plan.arms.iter().map(|arm| Warming { class: arm.warmup, settled_ns: 0 }).collect();
         pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
-        Fitted {
-            alone,
-            turn_ns: slice.as_ns(),
-            warm_up_turn_ns: warm_up.as_ns(),
-            stopping,
-            connections: None,
-            split,
-            warming,
-        }
+        let basis = Basis { slowest_per_s, connections, usual, begin_s, together };
+        let fitted = Fitted { alone, warm_up_turn_ns: warm_up.as_ns(), warming, ..Fitted::default() };
+        (self.holding_stops(fitted, &basis, stopping::apart(&stops)), basis)
     }
 
-    /// How long a turn is that holds some of these stops.
+    /// The same with turns that hold some stops of each arm that is `stopping`.
+    pub(super) fn holding_stops(&self, fitted: Fitted, basis: &Basis, stopping: Vec<Stopping>) -> Fitted {
+        let holds_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(basis.usual, Span::max);
+        let slice = self.slice(basis.slowest_per_s, basis.connections, holds_stops);
+        let split = self.plan.split(basis.begin_s, basis.together.then_some(slice), basis.usual);
+        Fitted { turn_ns: slice.as_ns(), split, stopping, ..fitted }
+    }
+
+    /// How long a turn is that holds some of these stops; in a quick run one of them is enough.
     fn turn_of(&self, stops: Stops) -> Span {
-        let longest = if self.plan.is_quick() { QUICK_TURN } else { LONGEST_SLICE };
-        stopping::turn(stops).min(longest)
+        let one = Duration::from_secs_f64(stops.every_ns() / 1e9);
+        let longest = if self.plan.is_quick() { Span(QUICK_TURN.max(one)) } else { LONGEST_SLICE };
+        stopping::turn(stops).min(longest).min(LONGEST_SLICE)
     }
 
     /// How long requests are sent in one turn, where the slowest arm answers so many a second; `usual` where all are fast enough for it.

@@ -9,15 +9,16 @@ use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
     ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION,
-    Stopping,
+    Stopping, Stops,
 };
 use model::units::format_ns;
 
 use super::Early;
 use super::diagnose;
-use super::pilot::Piloted;
+use super::pilot::{Basis, Piloted};
 use super::progress::Progress;
 use super::server::{Bench, placeholders};
+use super::stopping;
 
 /// Seconds that the pilot of one arm takes.
 const PILOT_S: f64 = 1.5;
@@ -39,6 +40,8 @@ pub(super) struct Session<'a> {
     begun: Instant,
     /// Seconds that a block of this call took on average, once there is one.
     block_s: Option<f64>,
+    /// What turns and blocks are fitted to; nothing where an earlier call's pilot found it.
+    basis: Option<Basis>,
     /// Blocks to go on to at a look.
     extend: &'a dyn Fn(&Run) -> Option<u32>,
 }
@@ -58,6 +61,7 @@ impl<'a> Session<'a> {
             manifest,
             begun: Instant::now(),
             block_s: None,
+            basis: None,
             extend: &analyse::extend_to,
         }
     }
@@ -136,7 +140,9 @@ impl<'a> Session<'a> {
             held_by = fewer.held_by;
             pilots = tried;
         }
-        self.manifest.fitted = self.bench.fit(&pilots, connections);
+        let (fitted, basis) = self.bench.fit(&pilots, connections);
+        self.manifest.fitted = fitted;
+        self.basis = Some(basis);
         self.manifest.fitted.connections = (connections < requested).then_some(connections);
         for piloted in &mut pilots {
             let arm = piloted.record.round.arm;
@@ -218,6 +224,11 @@ impl<'a> Session<'a> {
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));
         }
+        self.say_stopping();
+    }
+
+    /// Says which arms stop for everybody, and what follows.
+    fn say_stopping(&self) {
         let turn_ns = (!self.bench.alone(&self.manifest.fitted)).then_some(self.manifest.fitted.turn_ns);
         if let Some(words) = stopping_words(&self.manifest.fitted.stopping, turn_ns) {
             crate::say(&words);
@@ -278,20 +289,23 @@ impl<'a> Session<'a> {
         let conditions = self.conditions();
         let mut wanted = self.manifest.fitted.blocks(self.plan());
         let (pilots_s, begun) = (self.begun.elapsed().as_secs_f64(), Instant::now());
-        let mut block = 0;
+        let (mut block, mut first_s) = (0, 0.0);
         while block < wanted && self.comparable() {
             if !self.done.contains(&block) {
                 self.progress.doing(&format!("block {} of {wanted}", block + 1));
                 self.block(block, &conditions)?;
             }
             block += 1;
-            // How long those of an earlier call took is not known.
+            // How long those of an earlier call took is not known, and the first one takes longer than all that follow.
             let taken_s = begun.elapsed().as_secs_f64();
-            let here = block - u32::try_from(self.done.len()).unwrap_or(0).min(block);
-            if here > 0 {
-                self.block_s = Some(taken_s / f64::from(here));
+            match block - u32::try_from(self.done.len()).unwrap_or(0).min(block) {
+                0 => {}
+                1 => first_s = taken_s,
+                here => self.block_s = Some((taken_s - first_s) / f64::from(here - 1)),
             }
-            if self.done.is_empty() && !self.plan().has_time(block, taken_s, pilots_s, self.diagnosis_s()) {
+            let with_next_s = taken_s + self.block_s();
+            if self.done.is_empty() && !self.plan().has_time(block, with_next_s, pilots_s, self.diagnosis_s())
+            {
                 wanted = block;
                 self.manifest.fitted.split.iter_mut().for_each(|split| split.blocks = block);
             }
@@ -306,14 +320,19 @@ impl<'a> Session<'a> {
 
     /// Seconds that a block takes: by those that were run, else as planned.
     fn block_s(&self) -> f64 {
-        let planned_s = || self.plan().block_seconds() + self.manifest.fitted.late_s(self.plan());
-        self.block_s.unwrap_or_else(planned_s)
+        let fitted = &self.manifest.fitted;
+        let planned_s = || self.plan().block_seconds() + fitted.late_s(self.plan());
+        self.block_s.or(fitted.split.map(|split| split.block_s)).unwrap_or_else(planned_s)
     }
 
     fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
         let fitted = self.manifest.fitted.clone();
-        let records = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
-        for record in &records {
+        let mut ran = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
+        if self.holds_stops(&ran.stops)? {
+            let fitted = self.manifest.fitted.clone();
+            ran = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
+        }
+        for record in &ran.records {
             if record.failure.is_some() {
                 self.drop_arm(record)?;
             } else {
@@ -321,6 +340,22 @@ impl<'a> Session<'a> {
             }
         }
         self.say_standings()
+    }
+
+    /// Whether turns are longer from now on, because of stops that a first block showed: it is run again.
+    fn holds_stops(&mut self, stops: &[(usize, Option<Stops>)]) -> Result<bool, Early> {
+        let arms = &self.plan().arms;
+        let told = |(arm, stops): &(usize, Option<Stops>)| {
+            (arms[*arm].name.as_str(), stops.filter(|stops| stopping::is_told(*stops)))
+        };
+        let stopping = stopping::apart(&stops.iter().map(told).collect::<Vec<_>>());
+        let Some(basis) = self.basis.filter(|_| !stopping.is_empty()) else { return Ok(false) };
+        let fitted = std::mem::take(&mut self.manifest.fitted);
+        self.manifest.fitted = self.bench.holding_stops(fitted, &basis, stopping);
+        self.bench.dir.write_manifest(&self.manifest)?;
+        self.say_stopping();
+        self.progress.expect(self.seconds_left());
+        Ok(true)
     }
 
     /// How the arms stand after a block, for someone who watches.

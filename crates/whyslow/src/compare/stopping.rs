@@ -2,10 +2,12 @@
 //!
 //! A turn that is shorter than the time between two stops holds one or none. A median over turns passes over those that hold one; what
 //! falls due while nobody asks is paid before the turn that counts; and a short block ends before a server has stopped at all. So a pilot
-//! looks for stops while its server is loaded all the time, and turns are made long enough for some of them.
+//! looks for stops while its server is loaded all the time, the first block lasts long enough for those that come every few seconds, and
+//! turns are made long enough for some of them.
 
 use std::time::Duration;
 
+use model::job::TurnReport;
 use model::record::{Stopping, Stops};
 use model::units::Span;
 
@@ -25,6 +27,9 @@ const SAME_NS: u64 = 1_000_000;
 /// Times between two stops in a turn. What stops when a time has passed, and somebody asks, does so as soon as the turn begins: a little
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
+
+/// How long a first block looks for stops that come too seldom for a pilot.
+pub(super) const LOOK: Duration = Duration::from_millis(7500);
 
 /// What was seen of one server under load.
 #[derive(Debug, Default)]
@@ -58,7 +63,7 @@ impl Watched {
 
     /// Whether it stopped for so long that it is to be watched without a pause: after each, a server may stop at once.
     pub(super) fn is_suspect(&self) -> bool {
-        self.stops().is_some_and(|stops| stops.share() >= LEAST_SHARE)
+        self.stops().is_some_and(counts)
     }
 
     /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last, or to the end of
@@ -80,6 +85,43 @@ impl Watched {
         let least = SHORTEST_NS.max((AS_LONG * longest as f64) as u64);
         self.stops_ns.iter().copied().filter(move |stop| length(stop) >= least)
     }
+}
+
+/// When a server that is loaded in turns was quiet after each: late where it stopped meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Lateness {
+    /// Begin of each turn, its end, and when all was answered.
+    turns_ns: Vec<[u64; 3]>,
+}
+
+impl Lateness {
+    pub(super) fn add(&mut self, report: &TurnReport) {
+        self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
+    }
+
+    /// How it stopped; nothing where it did not. What passed of a stop before its turn ended is not in it.
+    pub(super) fn stops(&self) -> Option<Stops> {
+        let [begin, ..] = self.turns_ns.first()?;
+        let [.., end] = self.turns_ns.last()?;
+        let mut late_ns: Vec<u64> =
+            self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
+        late_ns.sort_unstable();
+        let usual_ns = late_ns[late_ns.len() / 2];
+        let late: Vec<[u64; 2]> = self.turns_ns.iter().map(|[_, end, quiet]| [*end, *quiet]).collect();
+        let mut watched = Watched::default();
+        watched.add_stops(&late, end.saturating_sub(*begin), usual_ns);
+        watched.stops()
+    }
+}
+
+/// Whether so many stops tell how often more of them come; one may have been of the machine.
+pub(super) fn is_told(stops: Stops) -> bool {
+    stops.count > 1
+}
+
+/// Whether they take enough of the time to count.
+pub(super) fn counts(stops: Stops) -> bool {
+    stops.share() >= LEAST_SHARE
 }
 
 /// The arms that stop for more of the time than another does.
@@ -137,6 +179,29 @@ mod tests {
         assert!(!watched([[100, 115]], 1000).is_suspect());
         assert!(!watched([[100, 109], [300, 309], [500, 509]], 1000).is_suspect());
         assert!(!watched([], 1000).is_suspect());
+    }
+
+    /// A server asked for 50 of each 100 ms, which is quiet so many milliseconds after each turn.
+    fn in_turns(late_ms: impl IntoIterator<Item = u64>) -> Option<Stops> {
+        let (mut lateness, mut now_ms) = (Lateness::default(), 0);
+        for late in late_ms {
+            lateness.turns_ns.push([now_ms, now_ms + 50, now_ms + 50 + late].map(|ms| ms * MS));
+            now_ms += 100 + late;
+        }
+        lateness.stops()
+    }
+
+    #[test]
+    fn a_server_in_turns_stops_where_it_is_late_as_at_no_other_time() {
+        let every_3_s = (1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 });
+        let stops = in_turns(every_3_s).unwrap();
+        assert_eq!((stops.count, stops.stopped_ns), (3, 750 * MS));
+        assert!((2.5e9..3.0e9).contains(&stops.every_ns()), "{stops:?}");
+        assert!(counts(stops) && is_told(stops));
+        let once = in_turns((1..=75).map(|turn| if turn == 40 { 250 } else { 1 })).unwrap();
+        assert!(counts(once) && !is_told(once), "one may have been of the machine");
+        assert_eq!(in_turns([100; 50]), None, "each answer takes as long");
+        assert_eq!(in_turns([]), None);
     }
 
     #[test]

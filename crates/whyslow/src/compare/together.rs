@@ -12,6 +12,7 @@ use super::Early;
 use super::generator::{Generator, Pooled};
 use super::remote::{Command, Event, Remote};
 use super::server::{Bench, Server};
+use super::stopping::Lateness;
 
 /// Load before each turn that counts, to bring back what the caches lost in the turns of others.
 const LEAD: Duration = Duration::from_millis(10);
@@ -84,6 +85,8 @@ pub(super) struct Together<'a> {
     starves: Vec<bool>,
     /// Of each server, how many requests it has answered.
     answers: Vec<u64>,
+    /// Of each server, when it was quiet after its turns.
+    pub(super) lateness: Vec<Lateness>,
     turns: u32,
 }
 
@@ -125,6 +128,7 @@ impl<'a> Together<'a> {
             generators.push(generator);
         }
         let (starves, answers) = (vec![false; servers.len()], vec![0; servers.len()]);
+        let lateness = servers.iter().map(|_| Lateness::default()).collect();
         Ok(Self {
             bench,
             servers,
@@ -135,6 +139,7 @@ impl<'a> Together<'a> {
             drain: DRAIN,
             starves,
             answers,
+            lateness,
             turns: 0,
         })
     }
@@ -259,6 +264,7 @@ impl<'a> Together<'a> {
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
         self.starves[index] = report.given_up > 0 && report.requests > 0;
         self.answers[index] += report.requests;
+        self.lateness[index].add(&report);
         Ok(report)
     }
 

@@ -74,14 +74,14 @@ fn only_a_quick_run_is_split_and_its_later_conditions_have_fewer_cycles() {
 fn blocks_end_in_time_but_never_before_an_interval_has_enough() {
     let plan = quick(2);
     assert_eq!(plan.whole_s(), Some(60.0));
-    let goes_on = |done, taken_s| plan.has_time(done, taken_s, 4.0, 12.0);
-    // 34 s are for blocks: one more of two seconds has time, one of four has not.
-    assert!(goes_on(15, 30.0) && !goes_on(8, 32.0));
+    let goes_on = |done, with_next_s| plan.has_time(done, with_next_s, 4.0, 12.0);
+    // 34 s are for blocks.
+    assert!(goes_on(15, 33.9) && !goes_on(8, 34.1));
     assert!(goes_on(7, 300.0), "fewer than eight say nothing");
     assert!(!plan.has_time(10, 25.0, 20.0, 14.0), "pilots that took long leave less");
     let mut three = quick(2);
     three.arms.push(three.arms[1].clone());
-    assert!(three.has_time(16, 47.0, 4.0, 18.0) && three.whole_s() == Some(80.0));
+    assert!(three.has_time(16, 50.0, 4.0, 18.0) && three.whole_s() == Some(80.0));
     let mut looks = quick(2);
     looks.design.blocks = Blocks::Looks { first: 8, max: 24 };
     assert!(looks.has_time(20, 1000.0, 4.0, 12.0) && looks.whole_s().is_none(), "no quick run");
