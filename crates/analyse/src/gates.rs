@@ -2,6 +2,7 @@
 
 mod answers;
 mod disturbance;
+mod encoding;
 mod generator;
 mod load;
 mod place;

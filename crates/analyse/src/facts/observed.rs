@@ -26,7 +26,7 @@ const FOR_REQUESTS: [&str; 7] = [
 ];
 
 /// Functions in which the idle threads of a runtime wait, whatever for. Source: Go, runtime/proc.go.
-const IDLE_THREADS: [&str; 5] =
+pub(crate) const IDLE_THREADS: [&str; 5] =
     ["runtime.findRunnable", "runtime.stopm", "runtime.sysmon", "runtime.mPark", "runtime.stoplockedm"];
 
 /// What a thread without a CPU waits for, by parts of the names of the kernel's functions in its stack; the first row

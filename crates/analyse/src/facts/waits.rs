@@ -2,8 +2,9 @@
 
 use model::record::{EndedBy, Frame, PassKind, WaitLeaf, Waits, Window};
 
-use super::asker::place;
+use super::asker::{asker, place};
 use super::metric::in_window;
+use super::observed::IDLE_THREADS;
 use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
 
@@ -40,6 +41,8 @@ pub(crate) struct Waited {
     pub(crate) is_sleep: bool,
     /// Whether it waits for a lock, and not for work.
     pub(crate) is_in_lock: bool,
+    /// Whether a runtime had no work for the thread, and let it go on by itself.
+    pub(crate) is_idle: bool,
     /// Of each request, in nanoseconds.
     pub(crate) ns: f64,
     /// How many there are of each request.
@@ -62,17 +65,19 @@ impl Waited {
             woken_from: place(|| waits.frames_of(&leaf.woken_from)).cloned(),
             is_sleep: leaf.ended_by == EndedBy::Timer && is_in(&SLEEPS),
             is_in_lock: interpreter || is_in(&LOCKS) && !is_in(&CONDITIONS),
+            is_idle: is_in(&IDLE_THREADS) && asker(waits.frames_of(&leaf.woken_from)).is_none(),
             ns: each(leaf.ns),
             count: each(leaf.count),
         }
     }
 
-    /// Whether there was no work: a client had sent nothing, to the thread or to the one that gives it work.
+    /// Whether there was no work: a client had sent nothing, to the thread or to the one that gives it work, or a runtime keeps it for later.
     pub(crate) fn is_without_work(&self) -> bool {
         let is_client =
             |ended_by| matches!(ended_by, EndedBy::Client | EndedBy::Connection | EndedBy::Network);
         let by_thread = matches!(self.ended_by, EndedBy::Thread | EndedBy::Lock | EndedBy::Child);
-        is_client(self.ended_by) || by_thread && !self.is_in_lock && self.behind.is_some_and(is_client)
+        let for_work = self.is_idle || self.behind.is_some_and(is_client);
+        is_client(self.ended_by) || by_thread && !self.is_in_lock && for_work
     }
 }
 

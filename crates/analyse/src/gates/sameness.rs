@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::AnswersDiffer;
+use super::encoding::decoded;
 
 /// Relative difference in length of bodies that are no JSON and still alike.
 const MAX_LENGTH_DIFFERENCE: f64 = 0.02;
@@ -72,6 +73,7 @@ pub fn differences(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<Diffe
     if baseline.is_empty() || other.is_empty() {
         return Vec::new();
     }
+    let [baseline, other] = &[baseline, other].map(|replies| replies.iter().map(decoded).collect::<Vec<_>>());
     let mut found = Vec::new();
     if let (Some(a), Some(b)) = (common(baseline, |reply| reply.status), common(other, |reply| reply.status))
         && a != b

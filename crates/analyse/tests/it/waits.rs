@@ -139,6 +139,10 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
     for words in ["in take_a_place", "let go by 'task-*'", "which had waited for a time to pass"] {
         assert!(text.contains(words), "{text}");
     }
+    // A thread that a runtime keeps for later waits for no lock, whichever of its own threads lets it go on.
+    let idle =
+        with_waits_in("runtime.findRunnable", &[leaf(EndedBy::Lock, Some("server"), 400_000_000)], false);
+    assert!(named(&analyse(&idle)).iter().all(|cause| cause.id.name() != "lock_contention"));
     // Of one that waits as well, what it waits for is not known.
     assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
 }
