@@ -47,6 +47,9 @@ while IFS= read -r condition; do
     if [[ -n ${condition// /} ]]; then flags+=(--fail-if "$condition"); fi
 done <<<"${FAIL_IF:-}"
 
+# The comment leads to the artefacts of this run, of which the page is one.
+export WHYSLOW_LINK="$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID#artifacts"
+
 code=0
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

@@ -181,16 +181,20 @@ pub struct Bisected {
     /// Number of commits after the good end, up to and including the bad one.
     pub commits: u32,
     /// Every comparison, and every commit that was skipped, in order: the first compares the two ends, the last the commit
-    /// that was found with its parent.
+    /// that was found with its parent, or the ends of `between`.
     pub steps: Vec<BisectStep>,
     /// Steps that a search of so many commits takes if each of them decides.
     pub most_steps: u32,
     /// The commit; absent if none could be singled out.
     pub commit: Option<NamedCommit>,
-    /// Why it is slower than its parent, if causes were looked for and found.
+    /// Why it is slower than its parent, or the end of `between` than its beginning, if causes were looked for and found.
     pub why: Vec<String>,
     /// Why no commit could be singled out.
     pub cannot_tell: Option<String>,
+    /// If a commit could not be singled out for want of comparisons that decide: the last good commit before those that remain, and the
+    /// first bad one, which is the last of them.
+    #[serde(default)]
+    pub between: Option<[String; 2]>,
     /// The commits that remain if none could be singled out.
     pub among: Vec<NamedCommit>,
 }

@@ -178,7 +178,7 @@ pub fn holds(slo: &Bound, purpose: Purpose, report: &LoadReport) -> bool {
     let held = match slo.judge(report) {
         Judged::Holds(_) => true,
         Judged::Fails(_) => false,
-        Judged::Absent => purpose != Purpose::Confirm,
+        Judged::Absent | Judged::Undecided { .. } => purpose != Purpose::Confirm,
     };
     held && keeps_up(report) && (slo.is_on_errors() || !are_many(report.errors.total(), report.requests))
 }
@@ -233,7 +233,7 @@ fn point(slo: &Bound, step: &Step) -> Point {
         p99_9_ns: report.response_ns.p99_9,
         figure: match slo.judge(report) {
             Judged::Holds(value) | Judged::Fails(value) => Some(value),
-            Judged::Absent => None,
+            Judged::Absent | Judged::Undecided { .. } => None,
         },
         holds: offered.map(|_| holds(slo, step.purpose, report)),
         backlog_per_s: lost.max(0.0),

@@ -52,7 +52,7 @@ pub use facts::detail::{
     machine_difference, unjudged,
 };
 pub use facts::metric::{Metric, per_request};
-pub use facts::observed::Blocked;
+pub use facts::observed::{Blocked, Counted};
 pub use facts::passes::{MAX_SLOWDOWN, PassFault, PassFindings, PassSays};
 pub use facts::resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use facts::shape::{PeakRemark, ResponsePeak, ResponseShape};

@@ -29,6 +29,8 @@ const BUILT: [&[u8]; 2] = [b"\x7fELF", b"!<arch>\n"];
 const LONGEST_MARK: u64 = 8;
 /// What begins the command by which git would trust a repository of another user. Source: git's setup.c, die_upon_dubious_ownership.
 const TRUST: &str = "git config --global --add safe.directory";
+/// What git says where no folder above has a repository. Source: git, setup.c.
+const NO_REPOSITORY: &str = "not a git repository";
 /// The work tree as it is, in the place of a revision.
 pub const WORK_TREE: &str = ".";
 
@@ -40,12 +42,10 @@ pub enum GitError {
     #[error("git cannot be started: {0}: install it, or name a command in the place of a revision")]
     NoGit(io::Error),
     /// The folder belongs to no repository.
-    #[error("{} is in no git repository: {reason}", folder.display())]
+    #[error("{} is in no git repository: go to a folder that is", folder.display())]
     NoRepository {
         /// The folder.
         folder: PathBuf,
-        /// What git said.
-        reason: String,
     },
     /// There is no such revision.
     #[error(
@@ -108,7 +108,9 @@ impl Repository {
     pub fn find(folder: &Path) -> Result<Self, GitError> {
         let mut found = Self { folder: folder.to_owned(), git_dir: PathBuf::new(), root: None };
         let git_dir = found.git(&["rev-parse", "--absolute-git-dir"]).map_err(|error| match error {
-            GitError::Failed { reason, .. } => GitError::NoRepository { folder: folder.to_owned(), reason },
+            GitError::Failed { reason, .. } if reason.contains(NO_REPOSITORY) => {
+                GitError::NoRepository { folder: folder.to_owned() }
+            }
             other => other,
         })?;
         found.git_dir = PathBuf::from(git_dir);

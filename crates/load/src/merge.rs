@@ -322,6 +322,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.polled_ns += record.polled_ns;
     sum.thread_rates_per_s.extend(&record.thread_rates_per_s);
     sum.malformed = sum.malformed.take().or_else(|| record.malformed.clone());
+    sum.reasons.extend(record.reasons.iter().cloned());
     sum.connect_error = sum.connect_error.take().or_else(|| record.connect_error.clone());
     for (slice, (requests, log_sum)) in sum.slices.iter_mut().zip(&record.tenths) {
         *slice = Slice { requests: slice.requests + requests, log_sum: slice.log_sum + log_sum };

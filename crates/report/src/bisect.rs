@@ -12,11 +12,8 @@ const SHORT: usize = 10;
 const NAMED: usize = 10;
 
 pub(crate) fn text(found: &Bisected) -> String {
-    let mut lines = match (&found.commit, &found.cannot_tell) {
-        (Some(commit), None) => named(found, commit),
-        (_, reason) => vec![cannot_tell(reason.as_deref())],
-    };
-    lines.extend(list("it is one of", &found.among.iter().map(commit_words).collect::<Vec<_>>()));
+    let mut lines = head(found);
+    lines.extend(list("it is one of", &among(found)));
     lines.push(String::new());
     lines.extend(found.steps.iter().map(|step| step_words(found.metric, step)));
     lines.push(count_words(found));
@@ -25,14 +22,11 @@ pub(crate) fn text(found: &Bisected) -> String {
 
 /// The same for Markdown: the steps are a table.
 pub(crate) fn document(found: &Bisected) -> Document {
-    let mut head = match (&found.commit, &found.cannot_tell) {
-        (Some(commit), None) => named(found, commit),
-        (_, reason) => vec![cannot_tell(reason.as_deref())],
-    };
+    let mut head = head(found);
     let files = found.commit.as_ref().map_or(&[][..], |commit| &commit.files[..]);
     head.truncate(head.len() - list("it changes", files).len());
     let mut page: Document = head.into_iter().map(Block::Paragraph).collect();
-    let among: Vec<String> = found.among.iter().map(commit_words).collect();
+    let among = among(found);
     for (title, all) in [("It changes", files), ("It is one of", &among[..])] {
         if let Some((_, points)) = list(title, all).split_first() {
             page.push(Block::Heading(title.to_owned()));
@@ -41,11 +35,55 @@ pub(crate) fn document(found: &Bisected) -> Document {
     }
     page.push(Block::Heading("Steps".to_owned()));
     page.push(Block::table(
-        ["commit", "against", "answer", "commit over what it was compared with", "blocks"],
-        found.steps.iter().map(step_row).collect(),
+        ["commit", "against", "answer", found.metric.label(), "blocks"],
+        found.steps.iter().map(|step| step_row(found.metric, step)).collect(),
     ));
     page.push(Block::Paragraph(count_words(found)));
     page
+}
+
+/// What was found, before everything else.
+fn head(found: &Bisected) -> Vec<String> {
+    match (&found.commit, &found.between, &found.cannot_tell) {
+        (Some(commit), _, None) => named(found, commit),
+        (_, Some(between), reason) => range(found, between, reason.as_deref()),
+        (_, _, reason) => vec![cannot_tell(reason.as_deref())],
+    }
+}
+
+/// The range that no comparison divides: how much it costs, why, and that it is no single commit.
+fn range(found: &Bisected, [good, bad]: &[String; 2], reason: Option<&str>) -> Vec<String> {
+    let last = found.steps.last();
+    let figures = match last.filter(|step| step.ratio.is_some()) {
+        Some(step) if step.answer == StepAnswer::Bad => ratio_words(found.metric, step),
+        Some(step) => format!("{}, which does not show that it is slower", ratio_words(found.metric, step)),
+        None => "not compared".to_owned(),
+    };
+    let commits = found.among.len();
+    let commits = if commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") };
+    let mut lines = vec![format!("between {} and {} ({commits}): {figures}", short(good), short(bad))];
+    lines.extend(found.why.iter().map(|line| printable(line)));
+    lines.extend(reason.map(printable));
+    lines
+}
+
+/// The commits that it can be, each with what is known of it where the search ended without one.
+fn among(found: &Bisected) -> Vec<String> {
+    let known = |commit: &NamedCommit| {
+        let of_commit = |step: &&BisectStep| step.commit == commit.hash;
+        match found.steps.iter().find(of_commit).map(|step| step.answer) {
+            Some(StepAnswer::Broken) => "could not be built or started",
+            Some(StepAnswer::Open) => "could be told from neither end",
+            Some(StepAnswer::Bad) => "as slow as the bad end",
+            Some(StepAnswer::Good) => "as fast as the good end",
+            None => "not measured",
+        }
+    };
+    let words = |commit: &NamedCommit| match &found.between {
+        Some(_) => format!("{}: {}", commit_words(commit), known(commit)),
+        None => commit_words(commit),
+    };
+    found.among.iter().map(words).collect()
 }
 
 fn cannot_tell(reason: Option<&str>) -> String {
@@ -62,11 +100,9 @@ fn count_words(found: &Bisected) -> String {
     format!("{measured} steps of {} for {commits}{passed}", found.most_steps)
 }
 
-fn step_row(step: &BisectStep) -> [String; 5] {
-    let figures = match (step.ratio, step.ci_low, step.ci_high) {
-        (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
-        _ => step.reason.as_deref().map_or_else(|| "-".to_owned(), printable),
-    };
+fn step_row(metric: Metric, step: &BisectStep) -> [String; 5] {
+    let reason = || step.reason.as_deref().map_or_else(|| "-".to_owned(), printable);
+    let figures = factor_words(metric, step).unwrap_or_else(reason);
     let [commit, against] = [&step.commit, &step.against].map(|hash| short(hash).to_owned());
     [commit, against, answer(step).to_owned(), figures, step.blocks.to_string()]
 }
@@ -121,11 +157,15 @@ fn step_words(metric: Metric, step: &BisectStep) -> String {
     format!("   {answer:9} {} against {}{figures}{reason}", short(&step.commit), short(&step.against))
 }
 
-/// `1.52x [1.34, 1.65] dearer in CPU per request (6 blocks)`
+/// `1.52x dearer [1.34, 1.65] in CPU per request, 6 blocks`
 fn ratio_words(metric: Metric, step: &BisectStep) -> String {
-    let (Some(ratio), Some(low), Some(high)) = (step.ratio, step.ci_low, step.ci_high) else {
-        return String::new();
-    };
+    let words = factor_words(metric, step);
+    words.map_or_else(String::new, |words| format!("{words} in {}, {} blocks", metric.label(), step.blocks))
+}
+
+/// `1.52x dearer [1.34, 1.65]`; nothing where nothing was measured.
+fn factor_words(metric: Metric, step: &BisectStep) -> Option<String> {
+    let (ratio, low, high) = (step.ratio?, step.ci_low?, step.ci_high?);
     let [above, below] = words_of_sides(metric);
     // The factor is above 1 whichever way the ratio points.
     let (word, [ratio, low, high]) = if ratio >= 1.0 {
@@ -133,5 +173,67 @@ fn ratio_words(metric: Metric, step: &BisectStep) -> String {
     } else {
         (below, [1.0 / ratio, 1.0 / high, 1.0 / low])
     };
-    format!("{ratio:.3}x {word} [{low:.3}, {high:.3}] in {}, {} blocks", metric.label(), step.blocks)
+    Some(format!("{ratio:.3}x {word} [{low:.3}, {high:.3}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(commit: &str, against: &str, answer: StepAnswer, ratio: Option<f64>) -> BisectStep {
+        BisectStep {
+            commit: commit.to_owned(),
+            against: against.to_owned(),
+            answer,
+            ratio,
+            ci_low: ratio.map(|ratio| ratio - 0.1),
+            ci_high: ratio.map(|ratio| ratio + 0.1),
+            level: None,
+            blocks: 6,
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn a_range_that_cannot_be_divided_is_told_before_what_is_not_known() {
+        let named = |hash: &str| NamedCommit {
+            hash: hash.to_owned(),
+            subject: format!("subject of {hash}"),
+            parent: String::new(),
+            files: Vec::new(),
+        };
+        let found = Bisected {
+            schema: analyse::BISECT_SCHEMA,
+            good: "aaa".to_owned(),
+            bad: "ddd".to_owned(),
+            metric: Metric::CpuPerRequest,
+            commits: 3,
+            steps: vec![
+                step("ddd", "aaa", StepAnswer::Bad, Some(1.5)),
+                step("bbb", "aaa", StepAnswer::Broken, None),
+                step("ccc", "aaa", StepAnswer::Open, Some(0.8)),
+                step("ddd", "aaa", StepAnswer::Bad, Some(1.4)),
+            ],
+            most_steps: 4,
+            commit: None,
+            why: vec!["Why ddd costs 3 µs more a request".to_owned()],
+            cannot_tell: Some("no comparison can tell which of these commits it is".to_owned()),
+            between: Some(["aaa", "ddd"].map(str::to_owned)),
+            among: ["bbb", "ccc", "ddd"].map(named).to_vec(),
+        };
+        let text = text(&found);
+        let head = "between aaa and ddd (3 commits): 1.400x dearer [1.300, 1.500] in CPU per request, 6 blocks\n\
+                    Why ddd costs 3 µs more a request\n\
+                    no comparison can tell which of these commits it is\n\
+                    it is one of:\n   \
+                    bbb  subject of bbb: could not be built or started\n   \
+                    ccc  subject of ccc: could be told from neither end\n   \
+                    ddd  subject of ddd: as slow as the bad end\n";
+        assert!(text.starts_with(head), "{text}");
+        // Both formats turn a ratio the same way.
+        let page = crate::markdown::render(&document(&found));
+        for words in ["1.250x cheaper", "1.111, 1.429]", "1.400x dearer", "1.300, 1.500]"] {
+            assert!(text.contains(words) && page.contains(words), "{words}: {text}{page}");
+        }
+    }
 }

@@ -17,10 +17,12 @@ const CONDITIONS: usize = 3;
 /// Lines around the first screen that are always there: marker, heading, two fences, two empty ones.
 const AROUND: usize = 6;
 
-pub(crate) fn render(findings: &Findings) -> String {
+/// The comment, with a way to `page` where that is kept somewhere.
+pub(crate) fn render(findings: &Findings, page: Option<&str>) -> String {
     let conditions = conditions(findings);
     let details = details(findings);
-    let room = LINES - AROUND - conditions.len() - details.len();
+    let link = page.map(|page| format!("[The whole page is kept with the run](<{page}>)"));
+    let room = LINES - AROUND - conditions.len() - usize::from(link.is_some()) - details.len();
     let screen = within(room, &screen::elsewhere(findings));
     let fence = fence(&screen);
     let mut lines = vec![MARKER.to_owned(), heading(findings)];
@@ -28,6 +30,7 @@ pub(crate) fn render(findings: &Findings) -> String {
     lines.extend([String::new(), format!("{fence}text")]);
     lines.extend(screen);
     lines.extend([fence, String::new()]);
+    lines.extend(link);
     lines.extend(details);
     lines.join("\n") + "\n"
 }

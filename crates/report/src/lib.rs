@@ -80,10 +80,10 @@ pub fn findings_markdown(findings: &Worded<Findings>) -> String {
 }
 
 /// A comparison as a comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, with the
-/// details folded. Its first line is [`COMMENT_MARKER`].
+/// details folded. Its first line is [`COMMENT_MARKER`]. `page` is where the page is kept, if that is known.
 #[must_use]
-pub fn findings_comment(findings: &Worded<Findings>) -> String {
-    comment::render(findings)
+pub fn findings_comment(findings: &Worded<Findings>, page: Option<&str>) -> String {
+    comment::render(findings, page)
 }
 
 /// A comparison as a JUnit file: one test case for each arm and primary metric, and one for each condition of `--fail-if`.

@@ -62,13 +62,16 @@ fn users(report: &LoadReport) -> Option<String> {
     let users = report.users.as_ref()?;
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64));
     let took = &users.took_ns;
+    let came = match users.not_begun {
+        0 => format!("{} came", users.begun),
+        waited => format!("{} were due and {} began", users.begun + waited, users.begun),
+    };
     Some(format!(
-        "users: {} came, {} finished (all steps: p50 {}, p90 {}, max {}), {} failed, {} under way at the end",
-        users.begun,
+        "users: {came}, {} finished (all steps: p50 {}, p90 {}, max {}), {} failed, {} under way at the end",
         users.finished,
         time(took.p50),
         time(took.p90),
-        format_ns(took.max as f64),
+        time((took.count > 0).then_some(took.max)),
         users.failed,
         users.under_way,
     ))
@@ -177,7 +180,11 @@ fn growth(report: &LoadReport) -> Option<String> {
     const MIB: f64 = 1024.0 * 1024.0;
     let server = report.server.as_ref()?;
     let slope = |growth: &Growth, unit: f64, name: &str| match growth.low <= 0.0 && growth.high >= 0.0 {
-        true => format!("no growth seen [{:.1}, {:.1}]{name}/h", growth.low / unit, growth.high / unit),
+        true => format!(
+            "between {:+.1} and {:+.1}{name}/h, which may be none",
+            growth.low / unit,
+            growth.high / unit
+        ),
         false => format!(
             "{:+.1}{name}/h [{:.1}, {:.1}]",
             growth.per_h / unit,

@@ -14,9 +14,9 @@ use crate::compare::{others, shell_words};
 use crate::direction::Direction;
 use crate::style::Style;
 use crate::words::names::remedy;
-use layout::{LABEL, SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, short, wrapped};
+use layout::{LABEL, SCREEN_COLUMNS, below, below_width, blocks, cut, labelled, short, wrapped};
 
-pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, printable};
+pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, and, printable};
 pub(crate) use verdict::deciding;
 
 /// Failed gates that are said; the others are among the details.

@@ -38,15 +38,17 @@ pub fn mann_kendall(values: &[f64]) -> Result<Trend, Error> {
 /// Parts of a series whose means a growth is told from: enough for an interval, and each long enough to be rid of noise.
 const PARTS: usize = 12;
 
-/// How much a value grows in each unit of time, with Student's interval at `level`, of `(time, value)` pairs in their order.
+/// How much a value grows in each unit of time, with Student's interval at `level`, of `(time, value)` pairs in their order. Values
+/// are read in steps of `step`: each is known to within one.
 ///
 /// The series is cut into twelve parts, and what lies between the means of neighbours is taken as independent. Neighbours of
 /// a series that wanders are close, and its increments are independent; those of noise around a level cancel, which makes the
-/// interval too wide and never too narrow. A step at the beginning is one increment of eleven: it widens the interval.
+/// interval too wide and never too narrow. A step at the beginning is one increment of eleven: it widens the interval. What the
+/// readings hide is added at both ends: the rise from the first part to the last is known to within one `step`.
 ///
 /// # Errors
 /// [`Error::TooFew`] under two pairs for each part, a value that is not finite, a level outside (0, 1).
-pub fn growth(series: &[(f64, f64)], level: f64) -> Result<Estimate, Error> {
+pub fn growth(series: &[(f64, f64)], level: f64, step: f64) -> Result<Estimate, Error> {
     at_least(series.len(), 2 * PARTS)?;
     let part = |number: usize| &series[number * series.len() / PARTS..(number + 1) * series.len() / PARTS];
     let mean = |part: &[(f64, f64)]| {
@@ -55,7 +57,11 @@ pub fn growth(series: &[(f64, f64)], level: f64) -> Result<Estimate, Error> {
     };
     let means: Vec<(f64, f64)> = (0..PARTS).map(|number| mean(part(number))).collect();
     let rates: Vec<f64> = means.windows(2).map(|two| (two[1].1 - two[0].1) / (two[1].0 - two[0].0)).collect();
-    student(&rates, level)
+    let mut estimate = student(&rates, level)?;
+    let hidden = step / (means[PARTS - 1].0 - means[0].0);
+    estimate.interval.low -= hidden;
+    estimate.interval.high += hidden;
+    Ok(estimate)
 }
 
 /// Up to this many values the null distribution is computed exactly, in about a millisecond.

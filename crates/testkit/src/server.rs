@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::wire::{Heads, Wire};
 use crate::{Behaviour, Model, NEVER};
 
 /// The answer of a server that answers well.
@@ -56,6 +57,8 @@ pub struct ServerSpec {
     pub behaviour: Behaviour,
     /// What it answers to request k: the element k modulo the length.
     pub replies: Vec<Reply>,
+    /// What is spoken on each connection.
+    pub wire: fn() -> Box<dyn Wire>,
     /// How long after it listens it begins to accept.
     pub accept_after: Duration,
     /// Where it listens.
@@ -67,7 +70,8 @@ impl ServerSpec {
     #[must_use]
     pub fn new(behaviour: Behaviour) -> Self {
         let (accept_after, address) = (Duration::ZERO, Ipv4Addr::LOCALHOST);
-        Self { behaviour, replies: vec![Reply::good()], accept_after, address }
+        let wire: fn() -> Box<dyn Wire> = || Box::<Heads>::default();
+        Self { behaviour, replies: vec![Reply::good()], wire, accept_after, address }
     }
 }
 
@@ -149,8 +153,7 @@ impl Drop for Server {
 
 struct Connection {
     socket: Option<OwnedFd>,
-    /// How much of the blank line after a head has been seen.
-    matched: usize,
+    wire: Box<dyn Wire>,
     last_due_ns: u64,
     /// Bytes that the socket did not take yet.
     unsent: Vec<u8>,
@@ -167,6 +170,8 @@ struct Loop {
     connections: Vec<Connection>,
     /// Answers that are not due yet: when, and to which request.
     due: BinaryHeap<Reverse<(u64, usize)>>,
+    /// On which stream of its connection each request came.
+    streams: Vec<u32>,
     log: Log,
 }
 
@@ -185,6 +190,7 @@ impl Loop {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Vec::new(),
             due: BinaryHeap::new(),
+            streams: Vec::new(),
             log: Log::default(),
         })
     }
@@ -245,7 +251,7 @@ impl Loop {
         epoll::add(&self.epoll, &socket, data, flags)?;
         self.connections.push(Connection {
             socket: Some(socket),
-            matched: 0,
+            wire: (self.spec.wire)(),
             last_due_ns: 0,
             unsent: Vec::new(),
             close: false,
@@ -267,25 +273,24 @@ impl Loop {
         }
     }
 
-    /// Counts the requests in `bytes` by their blank lines; they have no bodies.
     fn read(&mut self, index: usize, bytes: &[u8]) {
-        const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
         let now = now_ns();
-        for byte in bytes {
-            let matched = self.connections[index].matched;
-            let matched =
-                if *byte == BLANK_LINE[matched] { matched + 1 } else { usize::from(*byte == b'\r') };
-            self.connections[index].matched = matched % BLANK_LINE.len();
-            if matched == BLANK_LINE.len() {
-                self.request(index, now);
-            }
+        let Connection { wire, unsent, .. } = &mut self.connections[index];
+        for stream in wire.read(bytes, unsent) {
+            self.request(index, stream, now);
         }
+        self.flush(index);
         self.answer_due(now);
     }
 
-    fn request(&mut self, index: usize, now: u64) {
-        let due = self.model.due(now).max(self.connections[index].last_due_ns);
-        self.connections[index].last_due_ns = due;
+    fn request(&mut self, index: usize, stream: u32, now: u64) {
+        let connection = &mut self.connections[index];
+        let mut due = self.model.due(now);
+        if connection.wire.is_ordered() {
+            due = due.max(connection.last_due_ns);
+            connection.last_due_ns = due;
+        }
+        self.streams.push(stream);
         if due != NEVER {
             self.due.push(Reverse((due, self.log.entries.len())));
         }
@@ -298,7 +303,7 @@ impl Loop {
             let reply = &self.spec.replies[number % self.spec.replies.len()];
             let index = self.log.entries[number].connection as usize;
             let connection = &mut self.connections[index];
-            connection.unsent.extend_from_slice(&reply.bytes);
+            connection.wire.answer(self.streams[number], &reply.bytes, &mut connection.unsent);
             connection.close |= reply.close;
             self.log.entries[number].answered_ns = now_ns();
             // Answers to a pipelined batch that are due together leave together.

@@ -10,7 +10,7 @@ use crate::compare::judged::{self, Judged};
 use crate::exit::{Exit, Outcome, Stop};
 
 pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
-    let JudgedArgs { fail_if, against, comment, junit } = &args.judged;
+    let JudgedArgs { fail_if, against, comment, junit, .. } = &args.judged;
     let one_only = !fail_if.is_empty() || against.is_some() || comment.is_some() || junit.is_some();
     if args.runs.len() > 1 && one_only {
         return Err(Stop::usage(anyhow!(
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
         let judged = Judged::new(&args.judged, &run.manifest.plan)?;
         let findings = judged.findings(&run);
         crate::print(&crate::compare::render(&findings, args.format, args.details))?;
-        judged::say(&findings);
+        judged.say(&run, &findings);
         judged.keep(&findings)?;
         exit = judged::of_conditions(&findings).unwrap_or(exit);
     }

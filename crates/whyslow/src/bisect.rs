@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use analyse::{
     BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Comparison,
-    Findings, Metric,
+    Findings, Metric, NamedCommit,
 };
 use anyhow::{anyhow, bail, ensure};
 use model::plan::{HistorySearch, Plan};
@@ -20,11 +20,6 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use commits::Commits;
 use state::State;
-
-/// Digits of commits in the names of folders.
-const DIGITS: usize = 10;
-/// The two sides of every comparison: what it is held against, and what is asked about.
-const SIDES: [&str; 2] = ["before", "after"];
 
 pub(crate) fn run(args: &BisectArgs) -> Outcome {
     let args = &BisectArgs {
@@ -76,7 +71,7 @@ impl<'a> Search<'a> {
             args.metric
         );
         preflight::check(&plan)?;
-        let [good, bad] = [commits.good(), commits.bad()].map(|hash| &hash[..DIGITS.min(hash.len())]);
+        let [good, bad] = [commits.good(), commits.bad()].map(Commits::short);
         let own = || {
             Path::new(compare::RUNS).join(format!("bisect-{good}-{bad}-{}", args.metric.replace('.', "_")))
         };
@@ -138,11 +133,12 @@ impl<'a> Search<'a> {
             BisectPurpose::Ends => "ends".to_owned(),
             BisectPurpose::Step | BisectPurpose::Closing => {
                 crate::say(&format!("{} left", commits::counted(search.left())));
-                format!("step-{}", &sides[1][..DIGITS])
+                format!("step-{}", Commits::short(sides[1]))
             }
             BisectPurpose::Last => "last".to_owned(),
+            BisectPurpose::Range => "range".to_owned(),
         };
-        let no_why = self.args.no_why || !ask.can_name();
+        let no_why = self.args.no_why || !ask.can_end();
         let extend = |run: &model::record::Run| search.extend_to(ask, run);
         let findings = self.compare(state, sides, &name, no_why, &extend)?;
         let row = row(search, &findings);
@@ -160,7 +156,7 @@ impl<'a> Search<'a> {
             Ok(row) => BisectStep::from_comparison(sides[1], sides[0], row, answer),
             Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),
         };
-        let is_last = matches!(search.next(), BisectNext::Named(_) | BisectNext::NotShown(_));
+        let is_last = !matches!(search.next(), BisectNext::Compare(_));
         match ask.purpose {
             BisectPurpose::Ends => (state.ends, state.halfway) = (Some(step), search.halfway()),
             _ if is_last => state.last = Some(step),
@@ -184,15 +180,22 @@ impl<'a> Search<'a> {
                 vec![place],
             ),
             BisectNext::Among(places) => {
-                ("the commits between could not be built, started or told from either end".to_owned(), places)
+                let reason = "no comparison can tell which of these commits it is".to_owned();
+                let between = [self.commits.hash(places[0] - 1), self.commits.hash(places[places.len() - 1])];
+                let among = self.all_named(places)?;
+                let between = Some(between.map(str::to_owned));
+                return Ok(Bisected { among, between, why, ..self.result(state, Some(reason)) });
             }
             BisectNext::NotSlower | BisectNext::Compare(_) => {
                 let [good, bad] = [self.commits.good(), self.commits.bad()];
                 (format!("{bad} was not shown to be slower than {good}"), Vec::new())
             }
         };
-        let among = among.into_iter().map(|place| self.commits.named(place)).collect::<Result<_, _>>()?;
-        Ok(Bisected { among, ..self.result(state, Some(reason)) })
+        Ok(Bisected { among: self.all_named(among)?, ..self.result(state, Some(reason)) })
+    }
+
+    fn all_named(&self, places: Vec<usize>) -> anyhow::Result<Vec<NamedCommit>> {
+        places.into_iter().map(|place| self.commits.named(place)).collect()
     }
 
     fn result(&self, state: &State, cannot_tell: Option<String>) -> Bisected {
@@ -208,6 +211,7 @@ impl<'a> Search<'a> {
             commit: None,
             why: Vec::new(),
             cannot_tell,
+            between: None,
             among: Vec::new(),
         }
     }
@@ -229,7 +233,7 @@ impl<'a> Search<'a> {
     ) -> Result<Findings, Stop> {
         // A comparison listens for itself; this is for what comes between two of them.
         self.go_on()?;
-        crate::say(&format!("{}: {} against {}", name, &sides[1][..DIGITS], &sides[0][..DIGITS]));
+        crate::say(&format!("{name}: {} against {}", Commits::short(sides[1]), Commits::short(sides[0])));
         let args = CompareArgs { seed: Some(state.plan.seed), ..flags(self.args, sides, no_why) };
         let plan = planning::plan(&args, &self.allowed)?;
         let measured = compare::build_and_measure_into(&plan, &self.folder.join(name), extend);
@@ -290,6 +294,6 @@ fn refuse(design: &CompareArgs) -> anyhow::Result<()> {
 
 /// The flags of a comparison of two commits.
 fn flags(design: &CompareArgs, sides: [&str; 2], no_why: bool) -> CompareArgs {
-    let arms = SIDES.iter().zip(sides).map(|(name, commit)| format!("{name}=git:{commit}")).collect();
+    let arms = sides.map(|commit| format!("{}=git:{commit}", Commits::short(commit))).to_vec();
     CompareArgs { arms, no_why, ..design.clone() }
 }

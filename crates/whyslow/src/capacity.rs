@@ -13,9 +13,11 @@ use load::{Config, Warmup, WindowJob};
 use model::job::{Endpoint, Job};
 use model::plan::{Search, Try};
 use model::record::LoadReport;
+use model::units::Span;
 
 use crate::cli::{self, CapacityArgs, Format, Size};
 use crate::compare::progress::Progress;
+use crate::compare::reach;
 use crate::compare::remote::{self, fleet::Fleet};
 use crate::compare::{GIT, is_from_git};
 use crate::config::{self, Loaded};
@@ -59,6 +61,9 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     let fleet = generators(args)?;
     let served = server::serve(args, &job)?;
     job.endpoints = vec![served.endpoint().clone()];
+    if fleet.is_none() {
+        reach::check_end(&job)?;
+    }
     let mut config = config_of(&job, fleet.is_some()).map_err(Stop::usage)?;
     config.seed = args.seed;
     let interrupt = Interrupt::listen()?;
@@ -147,7 +152,7 @@ fn job(args: &CapacityArgs) -> anyhow::Result<Job> {
         connections: args.connections,
         threads: args.threads.min(args.connections),
         pipeline: args.pipeline,
-        timeout: TIMEOUT,
+        timeout: if args.request.sse { Span(reach::ASKING_LIMIT) } else { TIMEOUT },
     };
     let (job, notes) = args.request.job_without_timing(size)?;
     notes.iter().for_each(|note| crate::say(note));

@@ -83,8 +83,7 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
     let filled =
         config::filled(args, args.arms.iter().any(|words| is_from_git(words))).map_err(Stop::usage)?;
-    let outcome = run_with(&filled, |_, findings, format| render(findings, format, args.details));
-    outcome.map_err(|stop| config::told(args, stop))
+    run_with(&filled, |_, findings, format| render(findings, format, args.details))
 }
 
 /// Runs a comparison of flags that leave nothing to the whyslow.toml, and prints what `page` makes of its run and the findings on
@@ -110,7 +109,7 @@ pub(crate) fn run_with(
     let run = dir.read()?;
     let findings = judged.findings(&run);
     crate::print(&page(&run, &findings, args.format))?;
-    judged::say(&findings);
+    judged.say(&run, &findings);
     crate::say(&format!("run kept in {}", dir.path().display()));
     judged.keep(&findings)?;
     Ok(judged::exit(&findings))
@@ -182,11 +181,24 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
         elsewhere: &elsewhere,
         own_ports: &server::OwnPorts::default(),
     };
-    session::Session::new(bench, manifest).without(unbuilt).run()?;
-    if plan.design.confirm && !interrupt.is_set() {
-        confirm::run(&bench)?;
+    let measured = session::Session::new(bench, manifest).without(unbuilt).run().and_then(|()| {
+        match plan.design.confirm && !interrupt.is_set() {
+            true => confirm::run(&bench),
+            false => Ok(()),
+        }
+    });
+    if measured.is_err() {
+        say_what_is_kept(&dir);
     }
-    Ok(dir)
+    measured.map(|()| dir).map_err(Into::into)
+}
+
+/// Where a run that broke off has what it measured until then.
+fn say_what_is_kept(dir: &RunDir) {
+    if dir.read().is_ok_and(|run| !run.rounds.is_empty()) {
+        let path = dir.path().display();
+        crate::say(&format!("run kept in {path} as far as it came: whyslow analyse {path}"));
+    }
 }
 
 /// The facts of the machine of the servers; with the link to it where the generator is on another.

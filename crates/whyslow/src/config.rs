@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use analyse::FailIfError;
 use anyhow::{Context, anyhow};
 use model::plan::{ConfigFile, Service};
 
 use crate::cli::{CompareArgs, CountOrFile};
-use crate::exit::Stop;
 
 /// Name of the file.
 pub(crate) const FILE: &str = "whyslow.toml";
@@ -69,27 +67,13 @@ pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<Compa
     }
     filled.expect_status = filled.expect_status.or(config.expect_status);
     filled.port_env |= config.port_env;
-    if filled.judged.fail_if.is_empty() {
-        filled.judged.fail_if = config.fail_if;
-    }
+    filled.judged.fail_if_of_file = config.fail_if;
     Ok(filled)
 }
 
 /// The flags of a command that no condition of the file is meant for: those name the arms of one comparison.
 pub(crate) fn filled_unjudged(args: &CompareArgs, from_git: bool) -> anyhow::Result<CompareArgs> {
     Ok(CompareArgs { judged: args.judged.clone(), ..filled(args, from_git)? })
-}
-
-/// The error of a condition, with where that stands if it is not among the flags.
-pub(crate) fn told(args: &CompareArgs, stop: Stop) -> Stop {
-    match stop {
-        Stop::Usage(error) if args.judged.fail_if.is_empty() && error.is::<FailIfError>() => {
-            let whose =
-                format!("fail_if in {FILE} does not fit this comparison, and --fail-if would replace it");
-            Stop::usage(error.context(whose))
-        }
-        other => other,
-    }
 }
 
 /// The nearest file from `folder` upwards; a repository ends the search.

@@ -65,7 +65,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Done, and a `--fail-if` condition holds.
     ConditionHolds = 3,
-    /// A comparison without a verdict for want of blocks.
+    /// A comparison without a verdict for want of blocks, or a condition that a window was too short for.
     Inconclusive = 4,
     /// A comparison of which gates void every primary metric.
     Invalid = 5,

@@ -90,10 +90,13 @@ fn described(proto: &Path, service: &str, name: &str) -> anyhow::Result<MethodDe
     Ok(method)
 }
 
-/// An error of several lines as one.
+/// An error of several lines as one, with where it is: only its debug form has the line.
 fn one_line(error: protox::Error) -> anyhow::Error {
-    let text = error.to_string();
-    let place = error.file().map_or_else(String::new, |file| format!(" ({file})"));
+    let text = format!("{error:?}");
+    let place = error
+        .file()
+        .filter(|file| !text.contains(file))
+        .map_or_else(String::new, |file| format!(" ({file})"));
     anyhow::anyhow!("{}{place}", text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -114,7 +117,7 @@ mod tests {
             "syntax = \"proto3\"; package shop; message Item { int32 id = 1; string name = 2; } message Many {}
              service Orders { rpc Get(Item) returns (Item); rpc Put(stream Item) returns (Many); rpc All(Item) returns (stream Item); }",
         );
-        let bad = file("bad.proto", "syntax = \"proto3\"; message {");
+        let bad = file("bad.proto", "syntax = \"proto3\";\nmessage {");
         let import = file("import.proto", "syntax = \"proto3\"; import \"nowhere.proto\";");
         let sent = call("/shop.Orders/Get", Some(r#"{"id": 7, "name": "x"}"#), Some(&good)).unwrap();
         assert_eq!(sent.request.target.as_deref(), Some("/shop.Orders/Get"));
@@ -139,7 +142,7 @@ mod tests {
             ("shop.Order/Get", None, Some(&good), "has no service 'shop.Order': it has shop.Orders"),
             ("shop.Orders/Gett", None, Some(&good), "has no method 'Gett': it has Get, Put, All"),
             ("shop.Orders/Put", None, Some(&good), "takes a stream of messages"),
-            ("shop.Orders/Get", None, Some(&bad), "bad.proto cannot be used"),
+            ("shop.Orders/Get", None, Some(&bad), "bad.proto cannot be used: bad.proto:2:9: "),
             ("shop.Orders/Get", None, Some(&import), "nowhere.proto"),
             ("shop.Orders/Get", None, Some(&folder.join("none.proto")), "none.proto cannot be used"),
         ] {

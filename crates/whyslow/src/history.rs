@@ -27,7 +27,7 @@ const NAMED: usize = 3;
 const SEED: u64 = 1;
 
 pub(crate) fn run(args: &HistoryArgs) -> Outcome {
-    let metric = args.metric.as_deref().map(parse_metric).transpose().map_err(Stop::usage)?;
+    let metric = shown(args).map_err(Stop::usage)?;
     folder_is_there(&args.runs).map_err(Stop::usage)?;
     let shelf = Shelf::of_folder(&args.runs);
     let mut index = Index::open(Some(&args.runs))?;
@@ -38,13 +38,29 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     }
     commits::order(&mut series);
     series.iter_mut().for_each(|one| mark_changes(&mut one.points));
+    let all = series.len();
     series.retain(|one| metric.is_none_or(|metric| one.metric == metric));
+    if args.metric.is_none() && series.len() < all {
+        crate::say(&format!(
+            "{} more tables of other metrics: --metric NAME, or --details for all",
+            all - series.len()
+        ));
+    }
     crate::print(&match args.format {
         Format::Text => report::history_text(&series),
         Format::Json => report::history_json(&series),
         Format::Md => report::history_markdown(&series),
     })?;
     Ok(Exit::Done)
+}
+
+/// The only metric that is shown; nothing for all of them, as whoever reads JSON expects.
+fn shown(args: &HistoryArgs) -> anyhow::Result<Option<Metric>> {
+    match &args.metric {
+        Some(name) => parse_metric(name).map(Some),
+        None if args.details || args.format == Format::Json => Ok(None),
+        None => Ok(Some(Metric::CpuPerRequest)),
+    }
 }
 
 /// An error where the folder that was named for runs is not there. The usual one comes with the first run.

@@ -4,15 +4,27 @@ use std::io::PipeReader;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Becomes and stays set once the user or the system asks us to stop.
 pub(crate) struct Interrupt {
     requested: Arc<AtomicBool>,
     wake: PipeReader,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// There is something to read.
+    Readable,
+    /// We were asked to stop first.
+    Interrupted,
+    /// The time was over.
+    TooLong,
 }
 
 impl Interrupt {
@@ -42,15 +54,22 @@ impl Interrupt {
         &self.requested
     }
 
-    /// Waits until `file` can be read; false when we were asked to stop first.
-    pub(crate) fn wait_readable(&self, file: &impl AsFd) -> bool {
+    /// Waits until `file` can be read, for `patience` at most where there is a limit.
+    pub(crate) fn wait_readable(&self, file: &impl AsFd, patience: Option<Duration>) -> Waited {
+        let deadline = patience.map(|patience| Instant::now() + patience);
         while !self.is_set() {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Waited::TooLong;
+            }
             let mut files = [PollFd::new(file, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
+            // What is longer than the kernel can count is as good as no limit.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             // A failed wait is a signal that came in between: look again.
-            if poll(&mut files, None).is_ok() && !files[0].revents().is_empty() {
-                return true;
+            if poll(&mut files, left.as_ref()).is_ok() && !files[0].revents().is_empty() {
+                return Waited::Readable;
             }
         }
-        false
+        Waited::Interrupted
     }
 }

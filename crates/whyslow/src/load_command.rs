@@ -24,7 +24,7 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use keep::Seconds;
 pub(crate) use keep::keep_figures;
-use model::record::LoadReport;
+use model::record::{Growth, LoadReport};
 use push::Push;
 use scrape::Scrape;
 use scripted::{Given, Scripted};
@@ -140,7 +140,7 @@ fn check_figures(conditions: &[String], config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says which conditions hold. One on a figure that the window could not give fails too: it must not pass unseen.
+/// Says which conditions hold, and which are not decided. One on a figure that the window could not give fails too: it must not pass unseen.
 pub(crate) fn judge(bounds: &[Bound], report: &LoadReport) -> Outcome {
     let mut exit = Exit::Done;
     for bound in bounds {
@@ -150,10 +150,30 @@ pub(crate) fn judge(bounds: &[Bound], report: &LoadReport) -> Outcome {
                 crate::say(&format!("--fail-if: {bound} holds: it is {}", bound.print(value)));
                 exit = Exit::ConditionHolds;
             }
+            Judged::Undecided { growth, times_as_long } => {
+                crate::say(&undecided(bound, growth, times_as_long, report));
+                exit = if exit == Exit::Done { Exit::Inconclusive } else { exit };
+            }
             Judged::Absent => absent(bound)?,
         }
     }
     Ok(exit)
+}
+
+/// A condition whose value lies in the interval of what was measured.
+fn undecided(bound: &Bound, growth: Growth, times_as_long: f64, report: &LoadReport) -> String {
+    /// Longest window that is advised, in seconds: a week.
+    const LONGEST_S: f64 = 7.0 * 86_400.0;
+    let needed_s = (report.window_ns as f64 / 1e9 * times_as_long).ceil();
+    let remedy = match needed_s <= LONGEST_S {
+        true => format!("some -d{needed_s:.0}s would do"),
+        false => "no window of a week would do, so give another bound".to_owned(),
+    };
+    format!(
+        "--fail-if: {bound} is not decided: it is between {} and {}, and the window was too short to tell; {remedy}",
+        bound.print(growth.low),
+        bound.print(growth.high)
+    )
 }
 
 fn absent(bound: &Bound) -> anyhow::Result<()> {

@@ -31,7 +31,7 @@ mod view;
 mod watch;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -98,10 +98,13 @@ fn dispatch(cli: &Cli) -> Outcome {
     }
 }
 
-/// Data, to standard output.
+/// Data, to standard output. Whoever closed that, such as `head`, has read what it wanted.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 /// Colour where a person reads standard output in a terminal and has not asked for none. Source: no-color.org.

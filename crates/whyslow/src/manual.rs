@@ -40,10 +40,24 @@ pub(crate) fn man(args: &ManArgs) -> Outcome {
             Stop::usage(anyhow::anyhow!("there is no command '{name}': see whyslow --help"))
         })?,
     };
+    let command = command.clone().override_usage(synopsis(command));
     let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page).context("cannot lay out the man page")?;
+    clap_mangen::Man::new(command).render(&mut page).context("cannot lay out the man page")?;
     crate::print(&String::from_utf8(page).context("a man page is text")?)?;
     Ok(Exit::Done)
+}
+
+/// The flags that a command takes, with their values, and what comes after them. Shorter names of flags stand with what they do.
+fn synopsis(command: &clap::Command) -> String {
+    let shown = || command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let flags = shown().filter(|arg| !arg.is_positional()).map(|arg| match arg.is_required_set() {
+        true => arg.to_string(),
+        false => format!("[{arg}]"),
+    });
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let commands = command.has_subcommands().then(|| "<COMMAND>".to_owned());
+    let rest = shown().filter(|arg| arg.is_positional()).map(ToString::to_string);
+    std::iter::once(name).chain(flags).chain(rest).chain(commands).collect::<Vec<_>>().join(" ")
 }
 
 /// The command below `parent` whose page has this name: `whyslow-case` or `whyslow-case-run`.
@@ -55,6 +69,17 @@ fn called<'a>(parent: &'a clap::Command, page: &str) -> Option<&'a clap::Command
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_synopsis_has_the_values_of_flags() {
+        let mut program = Cli::command();
+        program.build();
+        let text = synopsis(called(&program, "whyslow-load").unwrap());
+        for words in ["whyslow load [--threads <THREADS>]", " [--insecure] ", " [URL]"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(synopsis(called(&program, "whyslow-case").unwrap()).ends_with(" <COMMAND>"));
+    }
 
     #[test]
     fn commands_of_commands_have_pages_too() {

@@ -74,7 +74,11 @@ pub(crate) fn arm(recipe: &Recipe, name: &str, expect: &Expect) -> anyhow::Resul
         // People write `a && b` and `X=1 make`, which need a shell.
         line => vec![["sh", "-c", line].map(str::to_owned).to_vec()],
     };
-    let dir = Path::new(&revision.checkout).join(&prefix);
+    let mut dir = PathBuf::from(&revision.checkout);
+    // Nothing pushed would be a slash at its end.
+    if !prefix.is_empty() {
+        dir.push(&prefix);
+    }
     let build_dir = Entry::for_revision(&revision).build_dir();
     let text =
         |path: &Path| path.to_str().map(str::to_owned).context("the cache has a name that is not text");

@@ -80,6 +80,15 @@ impl Searched {
     }
 }
 
+/// How many commits were found at each spread: `193, 143 and 50`.
+fn by_spread(found: &[(f64, Searched)]) -> String {
+    let right: Vec<String> = found.iter().map(|(_, all)| all.right.to_string()).collect();
+    match &right[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        right => right.concat(),
+    }
+}
+
 /// All searches, as Markdown.
 pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let (runs, recorded) = (runs.unwrap_or(RUNS), recording.spread());
@@ -88,13 +97,13 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
         .map(|spread| (spread, searched(recording, runs, COMMITS, spread / recorded)))
         .collect();
     let mut text = format!(
-        "# At the smallest spread of the table the commit is found in {} of {runs} histories of {COMMITS}\n\n\
+        "# The commit is found in {} of {runs} histories of {COMMITS} commits, by how much blocks differ\n\n\
          In each history one commit costs {:.0} % CPU time a request. `analyse::Bisection`, which `whyslow bisect` uses, asks for \
          comparisons; each is simulated from the turns of {} recorded blocks ([ci.md](ci.md)), with the looks, gates and intervals \
          of a real one. The recording is of a crowded machine, where the ratio varied by {:.2} % (standard deviation) from block to \
          block. Its noise is scaled down to the spread of each row: five sessions with other load for 30 % of the time had 0.35 to \
          0.84 % ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
-        found.first().map_or(0, |(_, all)| all.right),
+        by_spread(&found),
         (COSTS - 1.0) * 100.0,
         recording.len(),
         recorded * 100.0,

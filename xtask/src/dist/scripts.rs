@@ -49,6 +49,11 @@ fn the_action_says_in_its_summary_why_nothing_was_compared() {
         let mut action = Command::new(root().join("docs/ci/github.sh"));
         action.current_dir(&folder).env("PATH", &path).env("GITHUB_OUTPUT", &output);
         action.env("GITHUB_STEP_SUMMARY", &summary).env("TOLERATE", "4 5").env("WHYSLOW_OUT", "kept");
+        action.envs([
+            ("GITHUB_SERVER_URL", "https://github.com"),
+            ("GITHUB_REPOSITORY", "o/r"),
+            ("GITHUB_RUN_ID", "7"),
+        ]);
         action.envs([("BASE", base), ("HEAD", "HEAD"), ("BUILD", "true"), ("RUN", "x"), ("FLAGS", flags)]);
         let seen = action.env("WHYSLOW", folder.join(program)).output().unwrap();
         let said = fs::read_to_string(summary).unwrap() + &String::from_utf8_lossy(&seen.stderr);
@@ -62,6 +67,7 @@ fn the_action_says_in_its_summary_why_nothing_was_compared() {
         ("", "-H 'A: b  c' --quick", "bin/whyslow", "whyslow ended with 2: error: wrong word\n"),
         ("", "-H 'A: b  c' --quick", "bin/whyslow", "[base=git:origin/main]"),
         ("HEAD~1", "-H 'A: b  c' --quick", "bin/whyslow", "[-H][A: b  c][--quick]\n"),
+        ("HEAD~1", "", "bin/whyslow", "[--comment-link][https://github.com/o/r/actions/runs/7#artifacts]"),
         ("HEAD~1", "-H 'A: b", "bin/whyslow", "the input flags has a quote without its end: -H 'A: b\n"),
         ("HEAD~1", "", "nosuch", "the input whyslow names "),
     ] {

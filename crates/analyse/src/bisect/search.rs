@@ -20,6 +20,8 @@ pub enum BisectPurpose {
     Closing,
     /// Whether the commit that was found is slower than its parent.
     Last,
+    /// How much slower the first bad commit is than the last good one, where none between can be judged.
+    Range,
 }
 
 /// Two commits to compare, by their places in the history: the good end is at 0.
@@ -34,10 +36,10 @@ pub struct BisectAsk {
 }
 
 impl BisectAsk {
-    /// Says whether this comparison can be the one that names a commit. Only then are causes worth looking for.
+    /// Says whether the search can end with this comparison. Only then are causes worth looking for.
     #[must_use]
-    pub fn can_name(&self) -> bool {
-        matches!(self.purpose, BisectPurpose::Closing | BisectPurpose::Last)
+    pub fn can_end(&self) -> bool {
+        matches!(self.purpose, BisectPurpose::Closing | BisectPurpose::Last | BisectPurpose::Range)
     }
 }
 
@@ -52,7 +54,8 @@ pub enum BisectNext {
     Named(usize),
     /// Nothing more: the search led to this commit, but it was not shown to be slower than its parent.
     NotShown(usize),
-    /// Nothing more: it is one of these commits, and no comparison can tell which.
+    /// Nothing more: it is one of these commits, and no comparison can tell which. The last of them was compared with the parent of
+    /// the first.
     Among(Vec<usize>),
 }
 
@@ -73,13 +76,22 @@ pub struct Bisection {
     search: HistorySearch,
     /// The commit that was compared with its parent in the end, and whether it is slower.
     last: Option<(usize, bool)>,
+    /// Whether the range was compared that no comparison can divide.
+    ranged: bool,
 }
 
 impl Bisection {
     /// Begins a search through `commits` commits after the good end, by one metric.
     #[must_use]
     pub fn new(commits: usize, metric: Metric) -> Self {
-        Self { commits, metric, ends: Ends::Unknown, search: HistorySearch::new(commits), last: None }
+        Self {
+            commits,
+            metric,
+            ends: Ends::Unknown,
+            search: HistorySearch::new(commits),
+            last: None,
+            ranged: false,
+        }
     }
 
     /// Restores what an earlier run of the command found out about the ends.
@@ -107,7 +119,11 @@ impl Bisection {
                 }
                 NextStep::Ask(place) => compare(BisectPurpose::Step, 0, place),
                 NextStep::Found(place) => compare(BisectPurpose::Last, place - 1, place),
-                NextStep::Among(places) => BisectNext::Among(places),
+                NextStep::Among(places) if self.ranged => BisectNext::Among(places),
+                NextStep::Among(places) => {
+                    let good = self.search.good();
+                    compare(BisectPurpose::Range, good, good + places.len())
+                }
             },
         }
     }
@@ -143,9 +159,8 @@ impl Bisection {
     fn is_settled(&self, ask: BisectAsk, row: &Comparison) -> bool {
         let is_decided = row.verdict.is_decided() || row.verdict == Verdict::Invalid;
         match (ask.purpose, self.side(row)) {
-            (BisectPurpose::Ends | BisectPurpose::Last, _) | (BisectPurpose::Closing, HistoryAnswer::Bad) => {
-                is_decided
-            }
+            (BisectPurpose::Ends | BisectPurpose::Last | BisectPurpose::Range, _)
+            | (BisectPurpose::Closing, HistoryAnswer::Bad) => is_decided,
             (BisectPurpose::Step | BisectPurpose::Closing, side) => {
                 row.verdict == Verdict::Invalid || side != HistoryAnswer::Open
             }
@@ -168,6 +183,10 @@ impl Bisection {
             }
             BisectPurpose::Last => {
                 self.last = Some((ask.after, is_slower));
+                shown
+            }
+            BisectPurpose::Range => {
+                self.ranged = true;
                 shown
             }
             BisectPurpose::Step | BisectPurpose::Closing => {
@@ -220,6 +239,30 @@ mod tests {
         // On average fewer than log2 n + 2.
         assert!((comparisons as f64) / 200.0 <= 200_f64.log2() + 2.0, "{comparisons} comparisons");
         assert_eq!(search(1, 1).0.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_compared_as_a_range() {
+        let mut search = Bisection::new(4, Metric::CpuPerRequest);
+        let slower = row(Metric::CpuPerRequest, Verdict::Slower, [1.2, 1.19, 1.21]);
+        let alike = row(Metric::CpuPerRequest, Verdict::Equal, [1.0, 0.99, 1.01]);
+        // The first is good, the second and the third do not build.
+        let mut asked = Vec::new();
+        while let BisectNext::Compare(ask) = search.next() {
+            asked.push(ask);
+            search.record(
+                ask,
+                match ask.after {
+                    1 => Some(&alike),
+                    4 => Some(&slower),
+                    _ => None,
+                },
+            );
+        }
+        assert_eq!(search.next(), BisectNext::Among(vec![2, 3, 4]));
+        let last = asked.last().unwrap();
+        assert_eq!((last.purpose, last.before, last.after), (BisectPurpose::Range, 1, 4));
+        assert!(last.can_end() && search.is_settled(*last, &slower));
     }
 
     #[test]

@@ -243,7 +243,7 @@ pub struct ArmFindings {
     pub syscalls_per_request: BTreeMap<String, f64>,
     /// The same, with how exact it is.
     #[serde(skip)]
-    pub(crate) counted: Option<Counted>,
+    pub counted: Option<Counted>,
     /// Time ready threads waited for a CPU, in nanoseconds per request.
     pub run_wait_ns_per_request: Option<f64>,
     /// Response times at the latency condition; at the main condition where there is no other.

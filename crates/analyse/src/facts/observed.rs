@@ -62,9 +62,9 @@ pub(crate) struct Machine {
     pub(crate) allocated_bytes: Option<f64>,
 }
 
-/// Counts per request.
+/// Counts per request, with how exact they are.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Counted {
+pub struct Counted {
     pub(crate) events: BTreeMap<String, f64>,
     pub(crate) syscalls: BTreeMap<String, f64>,
     /// Requests over which system calls were counted.

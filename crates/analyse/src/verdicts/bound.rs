@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use model::record::{Cpu, LoadReport, Percentiles};
+use model::record::{Cpu, Growth, LoadReport, Percentiles};
 use model::units::{Bytes, Rate, Span, format_ns};
 
 use model::units::percent;
@@ -28,6 +28,13 @@ pub enum Judged {
     Holds(f64),
     /// The figure lies on the other side.
     Fails(f64),
+    /// The value lies in the interval of the figure: the window was too short to tell.
+    Undecided {
+        /// The figure.
+        growth: Growth,
+        /// How many times as long a window would do, where what is known gets twice as exact in twice the time.
+        times_as_long: f64,
+    },
     /// The window had too few requests for the figure, or this kind of load does not have it.
     Absent,
 }
@@ -101,12 +108,16 @@ enum Time {
 enum Figure {
     Latency(Time, Option<f64>, ReadTimes),
     Other(Unit, ReadReport),
+    /// Known with an interval, which has to lie on one side as a whole.
+    Slope(Unit, ReadGrowth),
 }
 
 /// Reads a figure; nothing where the window had too few requests for it.
 type ReadTimes = fn(&Percentiles) -> Option<f64>;
 /// Likewise of the whole report.
 type ReadReport = fn(&LoadReport) -> Option<f64>;
+/// Likewise of what grows.
+type ReadGrowth = fn(&LoadReport) -> Option<Growth>;
 
 /// Names of the latency figures, as in the JSON, with a point in the place of an underscore allowed; of percentiles which.
 const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
@@ -123,7 +134,7 @@ const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 35] = [
+const OTHERS: [(&str, Unit, ReadReport); 33] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -158,10 +169,14 @@ const OTHERS: [(&str, Unit, ReadReport); 35] = [
     ("busiest_thread", Unit::Share, |report| Some(report.busiest_thread)),
     ("autocorrelation", Unit::Number, |report| Some(report.autocorrelation)),
     ("effective_requests", Unit::Count, |report| Some(report.effective_requests as f64)),
-    ("rss_slope", Unit::SizePerHour, |report| Some(report.server.as_ref()?.rss_slope_bytes.sure())),
-    ("descriptors_slope", Unit::PerHour, |report| Some(report.server.as_ref()?.descriptors_slope.sure())),
     ("window", Unit::Time, |report| Some(report.window_ns as f64)),
     ("warnings", Unit::Count, |report| Some(report.warnings.len() as f64)),
+];
+
+/// Names of what grows.
+const SLOPES: [(&str, Unit, ReadGrowth); 2] = [
+    ("rss_slope", Unit::SizePerHour, |report| Some(report.server.as_ref()?.rss_slope_bytes)),
+    ("descriptors_slope", Unit::PerHour, |report| Some(report.server.as_ref()?.descriptors_slope)),
 ];
 
 fn per_request(report: &LoadReport, of: fn(&Cpu) -> f64) -> Option<f64> {
@@ -178,13 +193,16 @@ impl Figure {
         if let Some((_, quantile, read)) = LATENCIES.iter().find(|(known, ..)| *known == rest) {
             return Some(Self::Latency(time, *quantile, *read));
         }
+        if let Some((_, unit, read)) = SLOPES.iter().find(|(known, ..)| *known == name) {
+            return Some(Self::Slope(*unit, *read));
+        }
         OTHERS.iter().find(|(known, ..)| *known == name).map(|(_, unit, read)| Self::Other(*unit, *read))
     }
 
     fn unit(&self) -> Unit {
         match self {
             Self::Latency(..) => Unit::Time,
-            Self::Other(unit, _) => *unit,
+            Self::Other(unit, _) | Self::Slope(unit, _) => *unit,
         }
     }
 
@@ -194,6 +212,7 @@ impl Figure {
             Self::Latency(Time::Service, _, read) => read(&report.service_ns),
             Self::Latency(Time::SendLag, _, read) => read(&report.send_lag_ns),
             Self::Other(_, read) => read(report),
+            Self::Slope(_, read) => Some(read(report)?.per_h),
         }
     }
 }
@@ -273,6 +292,7 @@ impl FromStr for Bound {
 
 fn unknown(text: &str, name: &str) -> BoundError {
     let names = LATENCIES.iter().map(|(name, ..)| *name).chain(OTHERS.iter().map(|(name, ..)| *name));
+    let names = names.chain(SLOPES.iter().map(|(name, ..)| *name));
     let names = names.collect::<Vec<_>>().join(", ");
     BoundError(format!(
         "'{text}' names no figure: there is no '{name}'; choose one of {names}, or service.p99, send_lag.p99 …"
@@ -289,11 +309,23 @@ impl Bound {
     /// Judges the bound on `report`.
     #[must_use]
     pub fn judge(&self, report: &LoadReport) -> Judged {
+        if let Figure::Slope(_, read) = self.figure
+            && let Some(growth) = read(report)
+            && self.order.holds(growth.low, self.value) != self.order.holds(growth.high, self.value)
+        {
+            return Judged::Undecided { growth, times_as_long: self.times_as_long(growth) };
+        }
         match self.figure.read(report) {
             None => Judged::Absent,
             Some(value) if self.order.holds(value, self.value) => Judged::Holds(value),
             Some(value) => Judged::Fails(value),
         }
+    }
+
+    fn times_as_long(&self, growth: Growth) -> f64 {
+        let away = self.value - growth.per_h;
+        let half = if away >= 0.0 { growth.high - growth.per_h } else { growth.per_h - growth.low };
+        half / away.abs()
     }
 
     /// Whether its figure counts requests that failed.

@@ -50,14 +50,14 @@ fn every_order_is_judged_at_its_edge() {
         ("window < 10s", false),
         ("warnings > 0", false),
         ("rss_slope > 2MiB/h", true),
-        ("rss_slope > 3MiB/h", false),
-        ("descriptors_slope > 0/h", false),
+        ("rss_slope > 7MiB/h", false),
+        ("descriptors_slope > 9/h", false),
     ];
     for (text, want) in cases {
         let holds = match judge(text) {
             Judged::Holds(_) => true,
             Judged::Fails(_) => false,
-            Judged::Absent => panic!("{text} is absent"),
+            other => panic!("{text} is {other:?}"),
         };
         assert_eq!(holds, want, "{text}");
     }
@@ -121,6 +121,20 @@ fn every_figure_of_the_report_that_may_be_judged_has_a_name() {
         }
     }
     assert!(checked > 40, "only {checked} figures were looked at");
+}
+
+#[test]
+fn a_growth_whose_interval_has_the_bound_in_it_is_not_decided_and_how_long_would_do_is_told() {
+    let times = |text: &str| match judge(text) {
+        Judged::Undecided { times_as_long, .. } => times_as_long,
+        other => panic!("{text} is {other:?}"),
+    };
+    // Of 4 [-1, 9]: five off on either side.
+    assert_eq!(times("descriptors_slope > 5/h"), 5.0);
+    assert_eq!(times("descriptors_slope > 2/h"), 2.5);
+    assert_eq!(times("descriptors_slope < 6.5/h"), 2.0);
+    assert!(times("rss_slope > 3MiB/h") > 1.0);
+    assert!(times("descriptors_slope > 4/h").is_infinite());
 }
 
 #[test]

@@ -64,6 +64,14 @@ pub enum Malformed {
         "the stream of events is compressed (Content-Encoding), and compressed streams cannot be read: leave Accept-Encoding out"
     )]
     CompressedEvents,
+    /// A stream without any event.
+    #[error("a stream of events ends without one event (a line 'data:', and a blank line after it)")]
+    NoEvent,
+    /// A stream that ends before the blank line that ends an event.
+    #[error(
+        "a stream ends in the middle of an event: the blank line that ends it is missing, and whoever reads it drops that event"
+    )]
+    CutEvent,
     /// A stream with fewer events than asked for.
     #[error("a stream ends before it has had the events that --events asks for")]
     FewEvents,
@@ -327,9 +335,14 @@ impl Reader {
         }
     }
 
+    /// Whether the end of the connection completes the answer.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        matches!(self.part, Part::UntilClose)
+    }
+
     /// The answer that the end of the connection completes, if it does.
     pub(crate) fn end(&mut self) -> Option<Answer> {
-        matches!(self.part, Part::UntilClose).then_some(Answer { status: self.status, keep_alive: false })
+        self.ends_with_connection().then_some(Answer { status: self.status, keep_alive: false })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::answer::Malformed;
 use super::dispatch::Dispatcher;
-use super::{Session, Tally};
+use super::{Reasons, Session, Tally};
 use crate::schedule::AT_ONCE;
 
 /// What a session leaves behind.
@@ -16,6 +16,8 @@ pub struct Finished {
     pub in_flight_ns: u128,
     /// What was wrong with the first answer that was not HTTP.
     pub first_malformed: Option<Malformed>,
+    /// Why the server failed requests or ended connections, as it said itself.
+    pub(crate) reasons: Reasons,
 }
 
 impl Session {
@@ -64,6 +66,7 @@ impl Session {
             in_flight_ns: occupancy.area_until(end),
             tally: std::mem::replace(&mut self.tally, Tally::silent()),
             first_malformed: self.first_malformed.take(),
+            reasons: std::mem::take(&mut self.reasons),
         }
     }
 
@@ -107,12 +110,13 @@ impl Session {
 
     /// Every arrival that was due and that no connection took.
     fn censor_due(&mut self, end: u64) {
-        let last = end.min(self.tally.end_ns());
+        let (last, before) = (end.min(self.tally.end_ns()), self.tally.unsent);
         for timeline in self.dispatcher.timelines_mut() {
             while timeline.next_ns() < last && timeline.next_ns() != AT_ONCE && self.quota > 0 {
                 self.quota -= 1;
                 self.tally.unsent(timeline.take(), end);
             }
         }
+        self.note_not_begun(self.tally.unsent - before);
     }
 }

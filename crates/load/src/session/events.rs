@@ -4,7 +4,7 @@ use memchr::memchr2;
 
 use super::answer::{Answer, Body, Malformed};
 use super::protocol::{End, Protocol, Sending};
-use super::{Fate, Session};
+use super::{Fate, Heard, Session};
 use crate::histogram::{Latencies, add_latencies, latencies, resident};
 
 /// A byte order mark in UTF-8. Source: HTML, section 9.2.5 ("leading U+FEFF must be ignored").
@@ -65,9 +65,9 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// How many events end in the next bytes of a stream.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> u64 {
-        let mut events = 0;
+    /// How many events end in the next bytes of a stream, up to `most` of them, and how many bytes that took.
+    pub(super) fn take(&mut self, all: &[u8], most: u64) -> (u64, usize) {
+        let (mut bytes, mut events) = (all, 0);
         while let Some((wanted, (first, rest))) = MARK.get(self.mark).zip(bytes.split_first()) {
             if first != wanted {
                 self.mark = MARK.len();
@@ -75,19 +75,22 @@ impl Cutter {
             }
             (self.mark, bytes) = (self.mark + 1, rest);
         }
-        while let Some(&first) = bytes.first() {
+        while let Some(&first) = bytes.first().filter(|_| events < most) {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
                 bytes = &bytes[1..];
                 continue;
             }
             let end = memchr2(b'\r', b'\n', bytes);
             self.note(&bytes[..end.unwrap_or(bytes.len())]);
-            let Some(end) = end else { break };
+            let Some(end) = end else {
+                bytes = &[];
+                break;
+            };
             self.after_cr = bytes[end] == b'\r';
             events += u64::from(self.end_line());
             bytes = &bytes[end + 1..];
         }
-        events
+        (events, all.len() - bytes.len())
     }
 
     /// More of a line.
@@ -99,6 +102,12 @@ impl Cutter {
             }
             self.line += 1;
         }
+    }
+
+    /// Whether an event has begun that has not ended.
+    fn is_within(&self) -> bool {
+        let in_data = self.line > 0 && self.matches && (self.line <= DATA.len() || self.is_data);
+        self.has_data || in_data
     }
 
     /// A line is complete: whether it ends an event.
@@ -113,17 +122,51 @@ impl Cutter {
 }
 
 /// The stream of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stream {
     cutter: Cutter,
     status: u16,
     is_stream: bool,
     /// Whether it is compressed, so that no event can be seen in it.
     is_compressed: bool,
+    /// Events that are wanted: nobody sees what comes after them.
+    most: u64,
     /// Events that came, and those of them that are not recorded yet.
     came: u64,
     fresh: u64,
     last_ns: u64,
+}
+
+impl Stream {
+    fn new(most: u64) -> Self {
+        Self {
+            cutter: Cutter::default(),
+            status: 0,
+            is_stream: false,
+            is_compressed: false,
+            most,
+            came: 0,
+            fresh: 0,
+            last_ns: 0,
+        }
+    }
+
+    /// Whether all events came that are wanted.
+    fn is_full(&self) -> bool {
+        self.came >= self.most
+    }
+
+    /// What is wrong with a stream that is over; the rest of one that has all that is wanted is not looked at.
+    fn flaw(&self) -> Option<Malformed> {
+        match () {
+            () if self.status >= FIRST_ERROR || self.is_full() => None,
+            () if self.most != u64::MAX => Some(Malformed::FewEvents),
+            () if self.status != STREAM => None,
+            () if self.cutter.is_within() => Some(Malformed::CutEvent),
+            () if self.came == 0 => Some(Malformed::NoEvent),
+            () => None,
+        }
+    }
 }
 
 impl Body for Stream {
@@ -138,46 +181,72 @@ impl Body for Stream {
         };
         let is_stream = http1::response::headers(head).any(|(name, value)| is(name, value));
         let is_compressed = http1::response::headers(head).any(|(name, value)| compresses(name, value));
-        *self = Self { status, is_stream, is_compressed, ..Self::default() };
+        *self = Self { status, is_stream, is_compressed, ..Self::new(self.most) };
     }
 
     fn more(&mut self, body: &[u8]) {
-        if self.status == STREAM {
-            let events = self.cutter.take(body);
-            self.came += events;
-            self.fresh += events;
+        self.wanted(body);
+    }
+}
+
+impl Stream {
+    /// The part of a body up to the last event that is wanted.
+    fn wanted<'b>(&mut self, body: &'b [u8]) -> &'b [u8] {
+        if self.status != STREAM {
+            return body;
         }
+        let (events, bytes) = self.cutter.take(body, self.most - self.came);
+        self.came += events;
+        self.fresh += events;
+        &body[..bytes]
+    }
+}
+
+/// A stream, and whoever wants to hear it as well.
+struct Hearing<'a>(&'a mut Stream, Option<&'a mut Heard>);
+
+impl Body for Hearing<'_> {
+    fn begin(&mut self, status: u16, head: &[u8]) {
+        self.0.begin(status, head);
+        self.1.iter_mut().for_each(|heard| heard.begin(status, head));
+    }
+
+    fn more(&mut self, body: &[u8]) {
+        let wanted = self.0.wanted(body);
+        self.1.iter_mut().for_each(|heard| heard.more(wanted));
     }
 }
 
 /// HTTP/1.1 whose answers are streams of events.
 #[derive(Debug)]
 pub struct EventStreams {
-    /// Events after which an answer is complete; `None` for when the stream ends.
-    most: Option<u64>,
     streams: Box<[Stream]>,
 }
 
 impl EventStreams {
-    /// For so many connections.
+    /// For so many connections, with as many events as an answer has at most; `None` for as many as come.
     #[must_use]
     pub fn new(connections: u32, most: Option<u64>) -> Self {
-        Self { most, streams: (0..connections).map(|_| Stream::default()).collect() }
+        Self { streams: (0..connections).map(|_| Stream::new(most.unwrap_or(u64::MAX))).collect() }
     }
 }
 
 impl Session {
-    fn received_events(&mut self, lane: u32, buf: &[u8], stream: &mut Stream, most: u64, at: u64) -> Fate {
+    fn received_events(&mut self, lane: u32, buf: &[u8], stream: &mut Stream, at: u64) -> Fate {
         let mut from = 0;
         loop {
-            let next = self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads, Some(stream));
+            let hears = self.hears(lane);
+            let heard = self.heard.get_mut(lane as usize).filter(|_| hears);
+            let mut hearing = Hearing(stream, heard);
+            let next =
+                self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads, Some(&mut hearing));
             let ended = match next {
                 Ok(ended) => ended,
                 // What follows the last event that is wanted is not.
-                Err(_) if stream.came >= most => None,
+                Err(_) if stream.is_full() => None,
                 Err(malformed) => return self.malformed(lane, malformed, at),
             };
-            self.note_events(lane, stream, most, at);
+            self.note_events(lane, stream, at);
             if stream.status == STREAM && !stream.is_stream {
                 return self.malformed(lane, Malformed::NoEvents, at);
             }
@@ -185,16 +254,16 @@ impl Session {
                 return self.malformed(lane, Malformed::CompressedEvents, at);
             }
             let answer = match ended {
-                Some(_) if stream.status < FIRST_ERROR && most != u64::MAX && stream.came < most => {
-                    return self.malformed(lane, Malformed::FewEvents, at);
-                }
                 // The rest of the stream is not wanted, nor is the connection, whether or not its end is there already.
-                _ if stream.came >= most => Answer { status: STREAM, keep_alive: false },
-                Some(answer) => answer,
+                _ if stream.is_full() => Answer { status: STREAM, keep_alive: false },
+                Some(answer) => match stream.flaw() {
+                    Some(flaw) => return self.malformed(lane, flaw, at),
+                    None => answer,
+                },
                 None => break,
             };
             let fate = self.answered(lane, answer, at);
-            *stream = Stream::default();
+            *stream = Stream::new(stream.most);
             if fate == Fate::Replace {
                 return fate;
             }
@@ -208,9 +277,9 @@ impl Session {
     }
 
     /// Records the events that one read brought: they came at once.
-    fn note_events(&mut self, lane: u32, stream: &mut Stream, most: u64, at: u64) {
+    fn note_events(&mut self, lane: u32, stream: &mut Stream, at: u64) {
         let before = stream.came - stream.fresh;
-        let fresh = std::mem::take(&mut stream.fresh).min(most.saturating_sub(before));
+        let fresh = std::mem::take(&mut stream.fresh);
         let state = &self.lanes[lane as usize];
         let covered = self.tally.covers(at);
         let Some(events) = self.tally.events.as_mut().filter(|_| fresh > 0 && state.cursor.held > 0) else {
@@ -235,7 +304,8 @@ impl Protocol for EventStreams {
     const STAMPED: bool = false;
 
     fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
-        self.streams[connection as usize] = Stream::default();
+        let stream = &mut self.streams[connection as usize];
+        *stream = Stream::new(stream.most);
         session.count_events();
         session.opened(connection);
         Fate::Keep
@@ -256,15 +326,19 @@ impl Protocol for EventStreams {
     ) -> Fate {
         session.count_bytes(fresh, at);
         let stream = &mut self.streams[connection as usize];
-        session.received_events(connection, buf, stream, self.most.unwrap_or(u64::MAX), at)
+        session.received_events(connection, buf, stream, at)
     }
 
     fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
-        let stream = std::mem::take(&mut self.streams[connection as usize]);
-        let few = stream.is_stream && self.most.is_some_and(|most| stream.came < most);
-        match few && matches!(how, End::Closed | End::Cut) {
-            true => session.malformed(connection, Malformed::FewEvents, at),
-            false => session.ended(connection, how, at),
+        let place = &mut self.streams[connection as usize];
+        let most = place.most;
+        let stream = std::mem::replace(place, Stream::new(most));
+        // A body that was to have an end and has none is a fault of the connection, unless it lacks events besides.
+        let whole = session.lanes[connection as usize].reader.ends_with_connection();
+        let told = matches!(how, End::Closed | End::Cut) && stream.is_stream;
+        match stream.flaw().filter(|_| told && (whole || most != u64::MAX)) {
+            Some(flaw) => session.malformed(connection, flaw, at),
+            None => session.ended(connection, how, at),
         }
     }
 }
@@ -293,9 +367,37 @@ mod tests {
         for (text, events) in cases {
             for step in 1..=text.len() {
                 let mut cutter = Cutter::default();
-                let came: u64 = text.as_bytes().chunks(step).map(|part| cutter.take(part)).sum();
+                let came: u64 = text.as_bytes().chunks(step).map(|part| cutter.take(part, u64::MAX).0).sum();
                 assert_eq!(came, events, "{text:?} in pieces of {step}");
             }
+        }
+    }
+
+    #[test]
+    fn of_the_events_that_are_wanted_it_is_told_where_they_end() {
+        let text = b"data: a\n\ndata: b\r\n\r\ndata: c\n\n";
+        for (most, wanted) in [(0, (0, 0)), (1, (1, 9)), (2, (2, 19)), (3, (3, 29)), (9, (3, 29))] {
+            assert_eq!(Cutter::default().take(text, most), wanted, "{most}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_has_not_ended_is_seen() {
+        for (text, within) in [
+            ("", false),
+            ("data: a\n\n", false),
+            ("data: a\n", true),
+            ("data: a\n\ndat", true),
+            ("data: a\n\ndata: b", true),
+            ("data\r", true),
+            ("data: a\n\n: a comment", false),
+            ("data: a\n\nid: 7\n", false),
+            ("data: a\n\nid: 7\ndata: b\nid", true),
+            ("database", false),
+        ] {
+            let mut cutter = Cutter::default();
+            cutter.take(text.as_bytes(), u64::MAX);
+            assert_eq!(cutter.is_within(), within, "{text:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::protocol::End;
 use super::ring::Stamp;
 use super::source::Source;
 use super::tally::Fault;
-use super::{Fate, Session};
+use super::{Fate, Reason, Session};
 
 /// How long a connection that has answered nothing must have been idle for its closing to be no fault of the server.
 const IDLE_NS: u64 = 10_000_000;
@@ -107,6 +107,12 @@ impl Session {
     #[cold]
     pub(super) fn note_malformed(&mut self, malformed: Malformed) {
         self.first_malformed.get_or_insert(malformed);
+    }
+
+    /// Keeps what the server itself says of why it fails requests or ends a connection.
+    #[cold]
+    pub(super) fn note_reason(&mut self, reason: Reason) {
+        self.reasons.add(reason);
     }
 
     #[cold]

@@ -29,6 +29,7 @@ mod multiplexed;
 mod occupancy;
 mod pairs;
 mod protocol;
+mod reason;
 mod ring;
 mod silence;
 mod source;
@@ -51,6 +52,8 @@ pub use http3::Http3;
 pub use in_pieces::InPieces;
 pub use pairs::Pairs;
 pub use protocol::{End, Hopeless, Http1, Protocol, Sending, WebSocket};
+pub(crate) use reason::Reasons;
+pub use reason::{Reason, Sign};
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
@@ -177,6 +180,7 @@ pub struct Session {
     /// number and no row comes twice.
     goes_on: bool,
     first_malformed: Option<Malformed>,
+    reasons: Reasons,
 }
 
 impl Session {
@@ -228,6 +232,7 @@ impl Session {
             draining: false,
             goes_on: false,
             first_malformed: None,
+            reasons: Reasons::default(),
             spec,
         }
     }

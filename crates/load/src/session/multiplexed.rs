@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
-use super::{End, Fate, Heard, Hopeless, Malformed, Protocol, Sending, Session};
+use super::{End, Fate, Heard, Hopeless, Malformed, Protocol, Reason, Sending, Session};
 
 /// Bytes that may wait for a server that does not read them: more than its windows let us send of bodies, so that it can
 /// only be answers to a flood of control frames, or resets of streams that were given up.
@@ -83,6 +83,9 @@ pub trait Carrier: fmt::Debug + Sized {
 
     /// What is to be sent.
     fn outgoing(&mut self) -> &mut Vec<u8>;
+
+    /// Why the server failed a request or ends the connection, as it said itself; each once.
+    fn take_reason(&mut self) -> Option<Reason>;
 
     /// The whole answer of a lane, where answers are kept.
     fn take_heard(&mut self, lane: u32) -> Option<Heard>;
@@ -337,6 +340,9 @@ impl<C: Carrier> Protocol for Multiplexed<C> {
         }
         let (mut bytes, mut came) = (0, std::mem::take(&mut self.came));
         let taken = open.receive(&mut self.common, buf, &mut bytes, |stream, how| came.push((stream, how)));
+        while let Some(reason) = open.take_reason() {
+            session.note_reason(reason);
+        }
         for (stream, how) in came.drain(..) {
             self.report(session, connection, (stream, how), at);
         }

@@ -55,6 +55,8 @@ pub struct Users {
     pub failed: u64,
     /// They were still at it when the window ended.
     pub under_way: u64,
+    /// Users who were due in it and never began: nobody had room for them.
+    pub not_begun: u64,
     /// From the instant at which the first step was due to the last answer, of those who finished.
     pub took: Latencies,
     /// Values that could not be taken.
@@ -63,7 +65,15 @@ pub struct Users {
 
 impl Default for Users {
     fn default() -> Self {
-        Self { begun: 0, finished: 0, failed: 0, under_way: 0, took: latencies(), missing: BTreeMap::new() }
+        Self {
+            begun: 0,
+            finished: 0,
+            failed: 0,
+            under_way: 0,
+            not_begun: 0,
+            took: latencies(),
+            missing: BTreeMap::new(),
+        }
     }
 }
 
@@ -74,6 +84,7 @@ impl Users {
         self.finished += more.finished;
         self.failed += more.failed;
         self.under_way += more.under_way;
+        self.not_begun += more.not_begun;
         add_latencies(&mut self.took, &more.took);
         for (value, count) in &more.missing {
             *self.missing.entry(*value).or_default() += count;
@@ -151,6 +162,15 @@ impl Session {
             self.note_users();
         }
         request.label
+    }
+
+    /// So many arrivals were due and nobody took them: where requests have users, each is one who never began.
+    pub(super) fn note_not_begun(&mut self, arrivals: u64) {
+        if self.source.each().is_some_and(|each| each.has_users())
+            && let Some(users) = self.tally.open_users()
+        {
+            users.not_begun += arrivals;
+        }
     }
 
     /// The window ends: users who are under way are counted, and steps that were due and not sent.

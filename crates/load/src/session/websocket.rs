@@ -1,13 +1,15 @@
 //! WebSocket: messages in the place of requests and answers. Source: RFC 6455.
 //!
 //! A connection is first upgraded, which is no request and is in no latency. Then each message sent waits for one from the
-//! server: the n-th that comes answers the n-th that was sent. What comes while nothing was sent is passed over.
+//! server: the n-th that comes answers the n-th that was sent. What comes while nothing is under way answers nothing, and is an error
+//! of its own (`surplus`); the connection goes on, for many servers greet.
 
 use http1::HeadLimits;
 use http1::response::parse_head;
 
 use super::answer::{Answer, Body, Malformed};
-use super::{Fate, Heard, Session};
+use super::tally::Fault;
+use super::{Fate, Heard, Reason, Session, Sign};
 
 /// Longest payload of a control frame. Source: RFC 6455, section 5.5.
 const CONTROL_BYTES: usize = 125;
@@ -72,8 +74,8 @@ pub(super) enum Received {
     Message,
     /// A ping, with what is to be sent back.
     Ping(Vec<u8>),
-    /// That the connection ends.
-    Close,
+    /// That the connection ends, with the payload that says why.
+    Close(Vec<u8>),
 }
 
 /// Cuts bytes of one connection into messages, whose content is passed over.
@@ -138,7 +140,7 @@ impl Frames {
             *at = end;
             match head.opcode {
                 opcode::PING => return Ok(Some(Received::Ping(payload.to_vec()))),
-                opcode::CLOSE => return Ok(Some(Received::Close)),
+                opcode::CLOSE => return Ok(Some(Received::Close(payload.to_vec()))),
                 _ => {}
             }
         }
@@ -311,12 +313,17 @@ impl Session {
                     let state = &self.lanes[lane as usize];
                     let outstanding = state.cursor.held > state.unwritten;
                     let answer = Answer { status: MESSAGE, keep_alive: true };
-                    if outstanding && self.answered(lane, answer, at) == Fate::Replace {
+                    if !outstanding {
+                        self.unasked(at);
+                    } else if self.answered(lane, answer, at) == Fate::Replace {
                         return Fate::Replace;
                     }
                 }
                 Ok(Some(Received::Ping(payload))) => self.pong(lane, &payload),
-                Ok(Some(Received::Close)) => return self.closed(lane, at),
+                Ok(Some(Received::Close(payload))) => {
+                    self.note_close(lane, &payload);
+                    return self.closed(lane, at);
+                }
                 Ok(None) => break,
                 Err(error) => return self.malformed(lane, error.into(), at),
             }
@@ -328,6 +335,25 @@ impl Session {
         }
         self.restash(lane, &buf[from..]);
         Fate::Keep
+    }
+
+    /// A message came while nothing was under way. It fails no request, and nobody takes it for the answer to the next.
+    #[cold]
+    fn unasked(&mut self, at: u64) {
+        self.tally.fault(Fault::Surplus, None, at);
+        self.note_malformed(Malformed::Unasked);
+    }
+
+    /// Keeps why the server closes, unless it does so in good order and nothing is lost by that.
+    #[cold]
+    fn note_close(&mut self, lane: u32, payload: &[u8]) {
+        const IN_GOOD_ORDER: [u16; 2] = [1000, 1001];
+        let Some((code, words)) = payload.split_first_chunk() else { return };
+        let code = u16::from_be_bytes(*code);
+        let state = &self.lanes[lane as usize];
+        if state.cursor.held > state.unwritten || !IN_GOOD_ORDER.contains(&code) {
+            self.note_reason(Reason::new(Sign::Close, u64::from(code), words));
+        }
     }
 
     /// Answers a ping, before the next message; not every one of a server that reads no answers (RFC 6455, section 5.5.3).
@@ -368,7 +394,7 @@ mod tests {
                 Ok(Some(Received::Message)),
                 Ok(Some(Received::Ping(b"hi".to_vec()))),
                 Ok(Some(Received::Message)),
-                Ok(Some(Received::Close)),
+                Ok(Some(Received::Close(Vec::new()))),
                 Ok(None),
             ]
         );

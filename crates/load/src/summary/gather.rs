@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::record::{Errors, Pieces, Second, UserFigures, status_name};
 
@@ -85,6 +85,8 @@ pub(crate) struct Measured {
     pub(crate) user_share: f64,
     /// What was wrong with the first answer that was not HTTP.
     pub(crate) malformed: Option<String>,
+    /// Why the server failed requests or ended connections, in its own words.
+    pub(crate) reasons: BTreeSet<String>,
     pub(crate) slices: [Slice; SLICES],
     /// Pairs of one response and the next, of all workers.
     pub(crate) pairs: Vec<(u64, u64)>,
@@ -133,6 +135,7 @@ impl Measured {
             thread_rates_per_s: Vec::new(),
             user_share: 0.0,
             malformed: None,
+            reasons: BTreeSet::new(),
             slices: Default::default(),
             pairs: Vec::new(),
             silences: None,
@@ -168,6 +171,7 @@ impl Measured {
             finished: figures.finished,
             failed: figures.failed,
             under_way: figures.under_way,
+            not_begun: figures.not_begun,
             took: took.cloned().unwrap_or_else(latencies),
             missing: BTreeMap::new(),
         });
@@ -307,6 +311,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.polled_ns += report.polled_ns;
+    sum.reasons.extend(finished.reasons.words());
     sum.malformed = sum
         .malformed
         .take()

@@ -1,3 +1,5 @@
+use model::record::SMALL_SEND_LAG_NS;
+
 use crate::session::{SLICES, Slice};
 
 /// Pairs of tenths that must agree more often than disagree for a trend: p = 0.005, two-sided, for ten values.
@@ -11,6 +13,8 @@ const REQUESTS: u64 = 30;
 /// Gap between two levels over the wider of their ranges, from which on it is a step: of windows whose level stays, one in
 /// sixty at most has one by chance (simulated; lognormal noise of 2 to 50 % between tenths).
 const WIDER: f64 = 1.0;
+/// A fall by less than this in nanoseconds is that of a cache or a clock frequency, and no percentile of a network server shows it.
+const SMALL_FALL_NS: f64 = SMALL_SEND_LAG_NS;
 /// Tenths at either end that are compared.
 const ENDS: usize = 3;
 
@@ -25,7 +29,13 @@ pub(crate) struct Trend {
 
 impl Trend {
     fn matters(&self) -> bool {
-        (self.to_ns / self.from_ns - 1.0).abs() > CHANGE
+        let enough = self.rises() || self.from_ns - self.to_ns > SMALL_FALL_NS;
+        enough && (self.to_ns / self.from_ns - 1.0).abs() > CHANGE
+    }
+
+    /// Whether responses took longer at the end: then it was no warm-up.
+    pub(crate) fn rises(&self) -> bool {
+        self.to_ns > self.from_ns
     }
 }
 
@@ -94,6 +104,12 @@ mod tests {
         let cold = trend(&slices([500, 101, 99, 100, 102, 98, 100, 101, 99, 100]));
         assert!(cold.is_some_and(|cold| cold.from_ns > 4.0 * cold.to_ns), "{cold:?}");
         assert!(trend(&slices([500, 200, 99, 100, 102, 98, 100, 101, 99, 100])).is_some());
+        // A short run whose first requests were slower by some microseconds is healthy; one that gets slower by as much is not.
+        let few = [46, 40, 35, 33, 31, 30, 29, 28, 28, 28];
+        assert_eq!(trend(&slices(few)), None);
+        let mut more = few;
+        more.reverse();
+        assert!(trend(&slices(more)).is_some_and(|trend| trend.rises()));
         // A trend of 5 % is real and does not matter.
         assert_eq!(trend(&slices([1000, 1005, 1010, 1015, 1020, 1025, 1030, 1035, 1040, 1045])), None);
     }

@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use model::record::{
     GENERATOR_BUSY, LoadReport, MANY_RESENT, MAX_LITTLE, MIN_JAIN, MIN_RATE_RATIO, SMALL_SEND_LAG_NS,
     Warning, max_send_lag_ns,
@@ -22,7 +24,7 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
 
 /// Most important first.
-const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 18] = [
     partial,
     connections,
     errors,
@@ -30,6 +32,7 @@ const CHECKS: [Check; 17] = [
     streams,
     values,
     parse,
+    reasons,
     resent,
     rate,
     busy,
@@ -88,17 +91,32 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "errors",
         format!(
-            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}, value {}, surplus {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
+            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}{}, parse {}, value {}, surplus {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
             errors.connect,
             errors.read,
             errors.write,
             errors.timeout,
             errors.status,
+            by_status(report),
             errors.parse,
             errors.value,
             errors.surplus
         ),
     )
+}
+
+/// Which statuses the answers had that are errors, the most frequent first: ` (503: 12, 404: 3)`.
+fn by_status(report: &LoadReport) -> String {
+    /// As many as the reader needs.
+    const MOST: usize = 4;
+    let mut all: Vec<(&String, &u64)> = report.errors_by_status.iter().collect();
+    all.sort_by_key(|(_, count)| Reverse(**count));
+    let mut words: Vec<String> =
+        all.iter().take(MOST).map(|(status, count)| format!("{status}: {count}")).collect();
+    if all.len() > MOST {
+        words.push("others".to_owned());
+    }
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
 /// Nothing was answered at all, and nothing failed either.
@@ -152,6 +170,24 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     warning(
         "malformed",
         format!("An answer was not what was asked for: {malformed}. Look at what the server sends."),
+    )
+}
+
+/// The server has said why it does not answer, or not well.
+fn reasons(_: &LoadReport, measured: &Measured) -> Option<Warning> {
+    /// As many as the reader needs.
+    const MOST: usize = 4;
+    let mut all: Vec<&str> = measured.reasons.iter().map(String::as_str).take(MOST).collect();
+    (!all.is_empty()).then_some(())?;
+    if measured.reasons.len() > all.len() {
+        all.push("and others");
+    }
+    warning(
+        "reasons",
+        format!(
+            "The server says why it fails requests or ends connections: {}. Look at its limits and at its log.",
+            all.join(", ")
+        ),
     )
 }
 
@@ -251,9 +287,10 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "send_lag",
         format!(
-            "{} % of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
+            "{} % of the requests were sent {} or more after they were due, and {} are the most that changes no figure: {why}. Response times are charged with it; {remedy}.",
             lag.percentile.later_percent(),
-            format_ns(lag.ns)
+            format_ns(lag.ns),
+            format_ns(limit)
         ),
     )
 }
@@ -317,10 +354,16 @@ fn unsteady(_: &LoadReport, measured: &Measured) -> Option<Warning> {
 
 fn drift(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     let trend = trend(&measured.slices).filter(|_| !measured.partial)?;
+    let (how, why) = match trend.rises() {
+        true => {
+            ("rose", "a queue grew, or the server got slower. Use a lower rate, or look at what it gathers")
+        }
+        false => ("fell", "it was still warming up, and the percentiles hold that. Use a longer warm-up"),
+    };
     warning(
         "drift",
         format!(
-            "The typical response went from {} to {} within the window: it was still warming up, or a queue grew. Use a longer warm-up, or a lower rate.",
+            "The typical response {how} from {} to {} within the window: {why}.",
             format_ns(trend.from_ns),
             format_ns(trend.to_ns)
         ),
@@ -360,7 +403,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 23] = [
+    const CASES: [Case; 26] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -384,6 +427,18 @@ mod tests {
         }),
         ("malformed", "not what was asked for: it", "Look at what the server sends.", |_, measured| {
             measured.malformed = Some("it".to_owned());
+        }),
+        (
+            "errors",
+            "status 7 (UNIMPLEMENTED: 6, 503: 1), parse 0",
+            "look at the server's log",
+            |report, _| {
+                report.errors.status = 7;
+                report.errors_by_status = [("503".to_owned(), 1), ("UNIMPLEMENTED".to_owned(), 6)].into();
+            },
+        ),
+        ("reasons", "connections: GOAWAY, RST, a, b, and others.", "Look at its limits", |_, measured| {
+            measured.reasons = ["GOAWAY", "RST", "a", "b", "c"].map(str::to_owned).into();
         }),
         (
             "resent",
@@ -430,8 +485,10 @@ mod tests {
             report.per_connection.jain = 0.5;
         }),
         ("not_steady", "without a steady rate", "Allow a longer one", |_, measured| measured.steady = false),
-        ("drift", "still warming up, or a queue grew", "Use a longer warm-up", |_, measured| {
+        ("drift", "rose from", "Use a lower rate", |_, measured| measured.slices = rising()),
+        ("drift", "was still warming up", "Use a longer warm-up", |_, measured| {
             measured.slices = rising();
+            measured.slices.reverse();
         }),
         ("few_requests", "9999 requests are too few", "use a longer window", |report, _| {
             (report.response_ns.p99, report.response_ns.count) = (None, 9_999);

@@ -18,6 +18,8 @@ struct Manner {
     events: u64,
     first: Duration,
     gap: Duration,
+    /// What comes after the events.
+    rest: &'static str,
 }
 
 const PLAIN: Manner = Manner {
@@ -26,6 +28,7 @@ const PLAIN: Manner = Manner {
     events: u64::MAX,
     first: Duration::from_millis(20),
     gap: Duration::from_millis(4),
+    rest: "",
 };
 
 /// What a server sent: streams that had their first event, when that was sent since the request, and each later gap.
@@ -68,8 +71,10 @@ fn talk(mut stream: &TcpStream, manner: Manner, log: &Mutex<Log>) -> std::io::Re
         if number == 0 { &mut log.first } else { &mut log.gaps }.push(now - last);
         last = now;
     }
-    if manner.chunked {
-        stream.write_all(b"0\r\n\r\n")?;
+    match manner.chunked {
+        true if manner.rest.is_empty() => stream.write_all(b"0\r\n\r\n")?,
+        true => write!(stream, "{:x}\r\n{}\r\n0\r\n\r\n", manner.rest.len(), manner.rest)?,
+        false => stream.write_all(manner.rest.as_bytes())?,
     }
     Ok(manner.chunked)
 }
@@ -132,13 +137,21 @@ fn what_is_no_stream_or_too_short_is_named() {
     let short = Manner { events: 3, ..PLAIN };
     let zipped = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n";
     let zipped = Manner { head: zipped, ..short };
-    let empty = Manner { head: "HTTP/1.1 206 Partial Content\r\n", ..short };
+    let partial = Manner { head: "HTTP/1.1 206 Partial Content\r\n", ..short };
+    let silent = Manner { events: 0, rest: ": nothing\n\n", ..PLAIN };
+    let cut = Manner { rest: "data: half\n", ..short };
+    let framed = [false, true].map(|chunked| [silent, cut].map(|manner| Manner { chunked, ..manner }));
+    let [[silent_close, cut_close], [silent, cut]] = framed;
     for (manner, most, why, kind) in [
         (html, None, "the answer is no stream of events", "parse"),
         (short, Some(4), "a stream ends before it has had the events", "parse"),
         (Manner { chunked: false, ..short }, Some(4), "a stream ends before it has had the events", "parse"),
         (zipped, None, "compressed streams cannot be read", "parse"),
-        (empty, Some(4), "a stream ends before it has had the events", "parse"),
+        (silent, None, "a stream of events ends without one event", "parse"),
+        (silent_close, None, "a stream of events ends without one event", "parse"),
+        (cut, None, "a stream ends in the middle of an event", "parse"),
+        (cut_close, None, "a stream ends in the middle of an event", "parse"),
+        (partial, Some(4), "a stream ends before it has had the events", "parse"),
         (missing, Some(4), "", "status"),
     ] {
         let (report, _) = report(manner, |config| {

@@ -65,6 +65,24 @@ fn a_status_other_than_0_is_an_error_by_its_name() {
 }
 
 #[test]
+fn why_a_call_fails_is_told_by_name_and_message() {
+    let message = Some("no%20such method");
+    for answer in [
+        Call { early: Some("12"), message, ..Call::default() },
+        Call { status: Some("12"), body: Vec::new(), message, ..Call::default() },
+    ] {
+        let (report, _) = call(answer, |_| ());
+        let texts: Vec<&str> = report.warnings.iter().map(|warning| warning.text.as_str()).collect();
+        for words in [
+            format!("status {CALLS} (UNIMPLEMENTED: {CALLS})"),
+            "grpc-status UNIMPLEMENTED \"no such method\"".to_owned(),
+        ] {
+            assert!(texts.iter().any(|text| text.contains(&words)), "{words}: {texts:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_answer_costs_one_call_and_says_why() {
     for (answer, why) in [
         (Call { status: None, ..Call::default() }, "the answer ends without grpc-status"),

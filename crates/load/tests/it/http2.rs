@@ -9,9 +9,11 @@ use std::time::Duration;
 use load::schedule::{Arrival, Pace};
 use load::{Config, LoadError, Outcome, Roots, Target, run};
 use rustls::version::TLS13;
+use testkit::{Behaviour, Reply, Server, ServerSpec};
 
 use crate::serving::certificates::Authority;
 use crate::serving::streams::{Conduct, Count, serve, serve_tls};
+use crate::wires::Streams;
 
 fn config(url: &str, streams: u32) -> Config {
     let mut config = Config::new(Target::resolve(url).unwrap());
@@ -343,5 +345,29 @@ fn what_it_does_not_go_with_is_refused() {
     for (change, words) in cases {
         let text = drive(address, 1, |config| change(config)).unwrap_err().to_string();
         assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn why_a_server_breaks_off_is_told_by_the_name_of_its_code() {
+    let goaway: &[u8] = b"\x00\x00\x11\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0bcalm down";
+    let reset = |code| [&b"\x00\x00\x04\x03\x00\x00\x00\x00\x00\x00\x00\x00"[..], &[code]].concat();
+    for (bytes, words) in [
+        (goaway.to_vec(), "GOAWAY ENHANCE_YOUR_CALM \"calm down\""),
+        (reset(7), "RST_STREAM REFUSED_STREAM"),
+        (reset(2), "RST_STREAM INTERNAL_ERROR"),
+    ] {
+        let spec = ServerSpec {
+            wire: || Box::<Streams>::default(),
+            replies: vec![Streams::reply(), Reply { bytes, close: false }],
+            ..ServerSpec::new(Behaviour::Prompt)
+        };
+        let server = Server::start(spec);
+        let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+        (config.threads, config.connections, config.http2) = (1, 1, Some(1));
+        config.window = Duration::from_millis(200);
+        let report = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
+        let told = report.warnings.iter().find(|warning| warning.id == "reasons");
+        assert!(told.is_some_and(|told| told.text.contains(words)), "{words}: {report:?}");
     }
 }

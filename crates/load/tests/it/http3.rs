@@ -15,7 +15,7 @@ use crate::quic::{Script, say, serve};
 use crate::serving::certificates::Authority;
 use crate::serving::streams::{Conduct, Count};
 
-fn identity() -> ServerConfig {
+pub(crate) fn identity() -> ServerConfig {
     let authority = Authority::new("http3");
     authority.server(&authority.certify("localhost", 4000), &TLS13, false)
 }

@@ -27,3 +27,4 @@ mod tls;
 mod truth;
 mod turns;
 mod websocket;
+mod wires;

@@ -9,7 +9,9 @@ use bytes::{Buf, Bytes};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Connection, Endpoint, TransportConfig, VarInt};
 
-use crate::serving::streams::{Conduct, Count};
+use testkit::now_ns;
+
+use crate::serving::streams::{Clock, Conduct, Count};
 
 /// How long a request is left unanswered that is to have no answer.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -96,20 +98,28 @@ async fn talk(connection: Connection, conduct: Conduct, count: Count) -> Option<
         seen += 1;
         *count.0.paths.lock().unwrap().entry(request.uri().path().to_owned()).or_default() += 1;
         let number = count.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let timed = conduct.clock.as_ref().map(Clock::received);
         let (conduct, count, open) = (conduct.clone(), count.clone(), Arc::clone(&open));
         if conduct.goodbye_after == Some(seen) {
             let _ = connection.shutdown(0).await;
         }
         tokio::spawn(async move {
             count.0.most_at_once.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            answer(stream, number, &conduct, &count, Instant::now()).await;
+            answer(stream, number, &conduct, &count, (Instant::now(), timed)).await;
             open.fetch_sub(1, Ordering::SeqCst);
         });
     }
     Some(())
 }
 
-async fn answer(mut stream: Stream, number: usize, conduct: &Conduct, count: &Count, came: Instant) {
+/// `came` is when the request did, and its number by the clock, with when that wants it answered.
+async fn answer(
+    mut stream: Stream,
+    number: usize,
+    conduct: &Conduct,
+    count: &Count,
+    (came, timed): (Instant, Option<(usize, u64)>),
+) {
     while let Ok(Some(mut bytes)) = stream.recv_data().await {
         count.0.received.fetch_add(bytes.remaining(), Ordering::SeqCst);
         bytes.advance(bytes.remaining());
@@ -123,6 +133,13 @@ async fn answer(mut stream: Stream, number: usize, conduct: &Conduct, count: &Co
     }
     if !conduct.delay.is_zero() {
         tokio::time::sleep(conduct.delay.saturating_sub(came.elapsed())).await;
+    }
+    if let Some((clock, (entry, due_ns))) = conduct.clock.as_ref().zip(timed) {
+        let left_ns = due_ns.saturating_sub(now_ns());
+        if left_ns > 0 {
+            tokio::time::sleep(Duration::from_nanos(left_ns)).await;
+        }
+        clock.answers(entry);
     }
     let mut response = http::Response::builder().header("server", "witness").body(()).unwrap();
     if conduct.numbered {

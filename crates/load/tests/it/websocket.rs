@@ -10,6 +10,8 @@ use load::schedule::{Arrival, Pace};
 use load::{Config, Target};
 use model::record::LoadReport;
 use tungstenite::Message;
+use tungstenite::protocol::CloseFrame;
+use tungstenite::protocol::frame::coding::CloseCode;
 
 /// How a server answers a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,10 @@ enum Answers {
     After(Duration),
     /// Not at all after so many messages: it says that it closes.
     Closes(u64),
+    /// The same with a code and words.
+    Refuses(u64),
+    /// Three times, the last two after a while in which nothing is asked.
+    Thrice,
 }
 
 struct Server {
@@ -61,7 +67,18 @@ fn talk(stream: TcpStream, answers: Answers, messages: &AtomicU64, pongs: &Atomi
         here += 1;
         let done = match answers {
             Answers::Closes(most) if here > most => return drop(socket.close(None)),
-            Answers::Echo | Answers::Closes(_) => socket.send(Message::text("x{y}")).is_ok(),
+            Answers::Refuses(most) if here > most => {
+                let why = CloseFrame { code: CloseCode::Again, reason: "try later".into() };
+                return drop(socket.close(Some(why)));
+            }
+            Answers::Echo | Answers::Closes(_) | Answers::Refuses(_) => {
+                socket.send(Message::text("x{y}")).is_ok()
+            }
+            Answers::Thrice => {
+                let first = socket.send(Message::text("x{y}")).is_ok();
+                std::thread::sleep(Duration::from_millis(5));
+                first && (0..2).all(|_| socket.send(Message::text("more")).is_ok())
+            }
             Answers::After(delay) => {
                 std::thread::sleep(delay);
                 socket.send(Message::text("later")).is_ok()
@@ -117,6 +134,30 @@ fn a_server_that_closes_is_connected_to_again() {
     let report = run(&config(server.address));
     assert!(report.requests >= 20 && report.errors.read > 0, "{report:?}");
     assert_eq!(report.errors.parse, 0, "{report:?}");
+}
+
+#[test]
+fn why_a_server_closes_is_told_by_its_code_and_words() {
+    let server = server(Answers::Refuses(5));
+    let report = run(&config(server.address));
+    let told = report.warnings.iter().find(|warning| warning.id == "reasons");
+    let told = told.unwrap_or_else(|| panic!("{report:?}"));
+    assert!(told.text.contains("close 1013 Try Again Later \"try later\""), "{}", told.text);
+}
+
+#[test]
+fn messages_that_nobody_asked_for_answer_nothing_and_are_told() {
+    let server = server(Answers::Thrice);
+    // Each connection is asked every 20 ms.
+    let pace = Pace::open(200.0, Arrival::Constant);
+    let report = run(&Config { pace, requests: Some(97), ..config(server.address) });
+    let asked = server.messages.load(Ordering::Relaxed);
+    assert_eq!((report.requests, report.errors.unanswered(), asked), (97, 0, 97), "{report:?}");
+    // Of the last ones not all come before the end.
+    assert!((150..=194).contains(&report.errors.surplus), "{:?}", report.errors);
+    let told =
+        report.warnings.iter().any(|warning| warning.text.contains("answers more often than it is asked"));
+    assert!(told, "{:?}", report.warnings);
 }
 
 #[test]

@@ -290,11 +290,17 @@ impl Job {
         )
     }
 
-    /// The job with requests of HTTP in the place of messages.
+    /// Whether an answer need not end by itself: then only asking as it is measured brings one.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        matches!(self.protocol, Protocol::Events { .. })
+    }
+
+    /// The job with requests of HTTP in the place of messages, and of streams of events.
     #[must_use]
     pub fn over_http(self) -> Self {
         let protocol = match self.protocol {
-            Protocol::WebSocket { .. } => Protocol::Http1 { pipeline: 1 },
+            Protocol::WebSocket { .. } | Protocol::Events { .. } => Protocol::Http1 { pipeline: 1 },
             Protocol::Grpc { streams, .. } => Protocol::Http2 { streams },
             http => http,
         };

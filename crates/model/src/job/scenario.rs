@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,6 +21,9 @@ pub const MAX_STEPS: usize = 64;
 pub const MAX_VALUES: usize = 32;
 /// Longest value in bytes that is taken: above any token that goes into a header.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
+/// Largest expression in bytes once it is compiled: it is tried on each answer, which takes time in proportion to the body, and to this
+/// at worst.
+const MAX_EXPRESSION_BYTES: usize = 1024 * 1024;
 
 /// What each user does.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +72,37 @@ pub enum From {
     Header(String),
     /// In the body, behind the first of these and before what follows it of the second, or up to the end where that is empty.
     Between(String, String),
+    /// What the first group of this expression matches in the body, or all of it where it has none.
+    Matched(Expression),
 }
+
+/// A regular expression, which is alike where its text is.
+#[derive(Debug, Clone)]
+pub struct Expression(Regex);
+
+impl Expression {
+    fn read(text: &str) -> Result<Self, String> {
+        let built = RegexBuilder::new(text).size_limit(MAX_EXPRESSION_BYTES).build();
+        built.map(Self).map_err(|error| {
+            // Its last line says what is wrong; those before it show where.
+            let why = error.to_string();
+            format!("'{text}' is no regular expression: {}", why.lines().last().unwrap_or_default().trim())
+        })
+    }
+
+    fn find<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        let found = self.0.captures(body)?;
+        found.get(usize::from(self.0.captures_len() > 1)).map(|group| group.as_bytes())
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Expression {}
 
 impl std::fmt::Display for From {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,6 +110,7 @@ impl std::fmt::Display for From {
             Self::Json(pointer) => write!(f, "JSON {pointer}"),
             Self::Header(name) => write!(f, "header {name}"),
             Self::Between(after, before) => write!(f, "text after '{after}' and before '{before}'"),
+            Self::Matched(expression) => write!(f, "match of '{}'", expression.0.as_str()),
         }
     }
 }
@@ -149,6 +184,7 @@ impl From {
             Self::Between(after, before) => {
                 between(after.as_bytes(), before.as_bytes(), body).map(<[u8]>::to_vec)
             }
+            Self::Matched(expression) => expression.find(body).map(<[u8]>::to_vec),
         };
         // What it fills may be a field, which a line break would end.
         match found {
@@ -215,6 +251,7 @@ struct WrittenTake {
     header: Option<String>,
     after: Option<String>,
     before: Option<String>,
+    regex: Option<String>,
 }
 
 impl Scenario {
@@ -355,19 +392,20 @@ impl Written {
 
 impl WrittenTake {
     fn read(&self) -> Result<From, String> {
-        match (&self.json, &self.header, &self.after) {
-            (Some(pointer), None, None) if self.before.is_none() => {
+        match (&self.json, &self.header, &self.after, &self.regex) {
+            (Some(pointer), None, None, None) if self.before.is_none() => {
                 match pointer.is_empty() || pointer.starts_with('/') {
                     true => Ok(From::Json(pointer.clone())),
                     false => Err(format!("'{pointer}' is no JSON pointer: write such as /items/0/id")),
                 }
             }
-            (None, Some(name), None) if self.before.is_none() => Ok(From::Header(name.clone())),
-            (None, None, Some(after)) if !after.is_empty() => {
+            (None, Some(name), None, None) if self.before.is_none() => Ok(From::Header(name.clone())),
+            (None, None, None, Some(text)) if self.before.is_none() => Expression::read(text).map(From::Matched),
+            (None, None, Some(after), None) if !after.is_empty() => {
                 Ok(From::Between(after.clone(), self.before.clone().unwrap_or_default()))
             }
             _ => Err(
-                "a value is taken from one place: write { json = \"/pointer\" }, { header = \"Name\" } or { after = \"text\", before = \"text\" }"
+                "a value is taken from one place: write { json = \"/pointer\" }, { header = \"Name\" }, { after = \"text\", before = \"text\" } or { regex = 'expression' }"
                     .to_owned(),
             ),
         }

@@ -133,7 +133,8 @@ impl Workload {
         let bare = self.job.is_bare_get() && !self.path.contains('?') && self.job.data.is_none();
         let hash = if bare { String::new() } else { format!(" #{}", self.job.sent_sha256(&self.path)) };
         let over = match self.job.protocol {
-            Protocol::Http1 { .. } | Protocol::Events { .. } => [""; 2],
+            Protocol::Http1 { .. } => [""; 2],
+            Protocol::Events { .. } => [" as a stream of events", " over TLS"],
             Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
             Protocol::Http3 { .. } => [" over HTTP/3"; 2],
             Protocol::Grpc { .. } => [" over gRPC", " and TLS"],

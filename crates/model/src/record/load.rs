@@ -47,12 +47,13 @@ pub struct Errors {
     pub timeout: u64,
     /// Answers with a status of 400 or above.
     pub status: u64,
-    /// Answers that are not HTTP.
+    /// Answers that are not what was asked for: not HTTP, a stream of events without one.
     pub parse: u64,
     /// Answers without a value that a scenario takes from them.
     #[serde(default)]
     pub value: u64,
-    /// Connections of HTTP/1.1 given up because bytes came on them that answer no request. The answers before those count.
+    /// Connections of HTTP/1.1 given up because bytes came on them that answer no request, after answers that count; and messages
+    /// of WebSocket that came while nothing was under way, each.
     #[serde(default)]
     pub surplus: u64,
 }
@@ -235,6 +236,9 @@ pub struct UserFigures {
     pub failed: u64,
     /// Users who were under way when it ended.
     pub under_way: u64,
+    /// Users who were due in it and never began, as there was no room for them; 0 without a rate.
+    #[serde(default)]
+    pub not_begun: u64,
     /// Values that answers did not have, in words, with how often.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, u64>,
@@ -409,12 +413,4 @@ pub struct Growth {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-}
-
-impl Growth {
-    /// The growth that is sure: the end of the interval that is nearer to none, and none where that is inside it.
-    #[must_use]
-    pub fn sure(&self) -> f64 {
-        if self.low > 0.0 { self.low } else { self.high.min(0.0) }
-    }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct ShardRecord {
     pub user_share: f64,
     /// What was wrong with the first answer that was not HTTP.
     pub malformed: Option<String>,
+    /// Why the server failed requests or ended connections, in its own words.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub reasons: BTreeSet<String>,
     /// Why the first connection that failed did.
     pub connect_error: Option<String>,
     /// Requests in each tenth of the window, and the sum of the binary logarithms of their responses in 1/65536.

@@ -64,6 +64,9 @@ fn what_is_wrong_with_a_scenario_is_said_in_a_sentence() {
         (step("take.t = { json = 't' }"), "'t' is no JSON pointer"),
         (step("take.t = { json = '/t', header = 'T' }"), "taken from one place"),
         (step("take.t = { before = 'x' }"), "taken from one place"),
+        (step("take.t = { regex = 'x', header = 'T' }"), "taken from one place"),
+        (step("take.t = { regex = '(' }"), "'(' is no regular expression: error: unclosed group"),
+        (step("take.t = { regex = '(a{1000}){1000}' }"), "is no regular expression: "),
         (step("") + &step(""), "another step has the same name"),
         (step("") + "[[step]]\nrequest = 'GET /a'\nthink = 'soon'", "soon"),
     ];
@@ -103,4 +106,28 @@ fn values_are_found_where_they_stand_and_only_if_they_can_be_sent() {
     assert_eq!(json("").find(fields.into_iter(), b"{"), None, "half an answer");
     let long = format!("\"{}\"", "x".repeat(20_000));
     assert_eq!(json("").find(fields.into_iter(), long.as_bytes()), None, "too long to be kept for each user");
+}
+
+#[test]
+fn a_value_is_the_first_group_of_what_matches_or_all_of_it() {
+    let take = |regex: &str| {
+        let step = format!("[[step]]\nname = 'one'\nrequest = 'GET /'\ntake.t = {{ regex = '{regex}' }}\n");
+        read(&step).unwrap().steps[0].takes[0].from.clone()
+    };
+    let body = b"<input name=\"csrf\" value=\"a1\"> \xff <b>7</b> <b>8</b>";
+    for (regex, wanted) in [
+        ("name=\"csrf\" value=\"([^\"]+)\"", Some("a1")),
+        ("<b>[0-9]</b>", Some("<b>7</b>")),
+        ("<b>([0-9])</b> <b>([0-9])</b>", Some("7")),
+        ("(?:x)?([0-9])</b> <", Some("7")),
+        ("name=\"none\"", None),
+        // A group that takes no part.
+        ("csrf(x)?", None),
+    ] {
+        let found = take(regex).find(std::iter::empty(), body);
+        assert_eq!(found.as_deref(), wanted.map(str::as_bytes), "{regex}");
+    }
+    assert_eq!(take("a"), take("a"));
+    assert_ne!(take("a"), take("b"));
+    assert_eq!(take("a").to_string(), "match of 'a'");
 }

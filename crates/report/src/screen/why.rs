@@ -430,7 +430,37 @@ fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
     let nodes: Vec<&GapNode> = findings.said.iter().filter(|node| node.arm == arm).collect();
     // What was not sampled has no parts, and counts alone tell.
     let sampled = nodes.iter().all(|node| node.cause.is_some());
-    nodes.into_iter().filter(|_| sampled).map(|node| Part::of_node(findings, node)).collect()
+    let nodes: Vec<GapNode> = if sampled { by_function(&nodes) } else { Vec::new() };
+    nodes.iter().map(|node| Part::of_node(findings, node)).collect()
+}
+
+/// The nodes, those of lines of one function as one that has all the lines, the largest first: of the function itself the row has the name.
+fn by_function(nodes: &[&GapNode]) -> Vec<GapNode> {
+    let mut joined: Vec<GapNode> = Vec::new();
+    for node in nodes {
+        let is_same = |other: &&mut GapNode| {
+            line_of(node).is_some()
+                && line_of(other).is_some()
+                && node.path[..LINE] == other.path[..LINE]
+                && node.delta_ns * other.delta_ns > 0.0
+        };
+        match joined.iter_mut().find(is_same) {
+            Some(other) => {
+                other.delta_ns += node.delta_ns;
+                other.path.extend_from_slice(&node.path[LINE..]);
+            }
+            None => joined.push((*node).clone()),
+        }
+    }
+    joined
+}
+
+/// Nodes above that of a line: `user`, the kind of work, the package and the function.
+const LINE: usize = 4;
+
+/// The name of a node's line, such as `main.go:13`.
+fn line_of(node: &GapNode) -> Option<&str> {
+    node.path.get(LINE).map(String::as_str).filter(|_| node.path[0] == "user")
 }
 
 /// Share of the gap from which on a function holds more than it, and not all of it by a rounding.

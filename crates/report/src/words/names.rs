@@ -3,6 +3,8 @@
 use analyse::{Change, FailIfOutcome, Grade, Place};
 use model::plan::{CauseId, GateId};
 
+use crate::screen::and;
+
 /// The two parts of CPU time, which sum to the gap whatever explains it.
 pub(crate) const PARTS: [CauseId; 2] = [CauseId::UserTime, CauseId::SystemTime];
 
@@ -126,9 +128,26 @@ pub(crate) fn node_words(path: &[String]) -> String {
         }
         ["user", work, analyse::SMALL_ONES] => format!("{work} in small parts"),
         ["user", work, package] => format!("{work} in {package}"),
-        ["user", work, _, function, ..] => format!("{function} ({work})"),
+        ["user", work, _, function, ref lines @ ..] => match &lines_words(lines)[..] {
+            "" => format!("{function} ({work})"),
+            lines => format!("{function}, {lines} ({work})"),
+        },
         _ => names.join(" > "),
     }
+}
+
+/// Lines of one function, of which later ones of the same file have their numbers alone: `main.go:13 and 14`.
+fn lines_words(lines: &[&str]) -> String {
+    let file = |line: &str| line.rsplit_once(':').map(|(file, _)| file.to_owned());
+    let short: Vec<&str> = std::iter::once("")
+        .chain(lines.iter().copied())
+        .zip(lines)
+        .map(|(before, line)| match line.rsplit_once(':') {
+            Some((_, number)) if file(before) == file(line) => number,
+            _ => line,
+        })
+        .collect();
+    and(&short)
 }
 
 /// The same in as few words as name it.

@@ -51,6 +51,10 @@ fn a_comment_is_short_begins_with_its_marker_and_says_the_verdict() {
         let lines: Vec<&str> = comment.lines().collect();
         assert!(lines.len() <= COMMENT_LINES, "{} lines:\n{comment}", lines.len());
         assert_eq!(lines[0], COMMENT_MARKER);
+        assert!(
+            lines.contains(&"[The whole page is kept with the run](<https://ci.example/run/7>)"),
+            "{comment}"
+        );
         assert!(lines[1].starts_with("### whyslow: ") && lines[1].contains(word), "{comment}");
         assert!(!comment.contains('\u{1b}'), "{comment}");
         let fences: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].starts_with("```")).collect();

@@ -23,7 +23,7 @@ pub(crate) fn findings_markdown(found: &Findings) -> String {
 }
 
 pub(crate) fn findings_comment(found: &Findings) -> String {
-    report::findings_comment(&worded(found.clone()))
+    report::findings_comment(&worded(found.clone()), Some("https://ci.example/run/7"))
 }
 
 pub(crate) fn findings_junit(found: &Findings) -> String {

@@ -4,8 +4,8 @@ use analyse::NamedCommit;
 use anyhow::{Context, bail, ensure};
 use launch::Repository;
 
-use super::DIGITS;
-
+/// Digits of a commit in names of arms and folders.
+const DIGITS: usize = 10;
 /// What is to be done where commits between the ends may be missing.
 const SHALLOW: &str =
     "this clone is shallow and lacks commits between the two ends: run `git fetch --unshallow --tags`";
@@ -25,7 +25,7 @@ pub(super) fn counted(count: usize) -> String {
 
 /// A commit as it was typed, with the first digits of its hash where that is something else.
 fn as_typed(name: &str, hash: &str) -> String {
-    let short = hash.get(..DIGITS).unwrap_or(hash);
+    let short = Commits::short(hash);
     if hash.starts_with(name) { short.to_owned() } else { format!("{name} ({short})") }
 }
 
@@ -45,6 +45,7 @@ impl Commits {
         let names = [good, bad];
         let [good, bad] = [repository.commit(good)?, repository.commit(bad)?];
         let [first, second] = [as_typed(names[0], &good), as_typed(names[1], &bad)];
+        ensure!(good != bad, "{first} and {second} are the same commit: name two, the earlier one first");
         let range = format!("{good}..{bad}");
         let behind = repository.git(&["rev-list", "--first-parent", "--reverse", &range])?;
         let behind: Vec<String> = behind.lines().map(str::to_owned).collect();
@@ -79,6 +80,11 @@ impl Commits {
 
     pub(super) fn bad(&self) -> &str {
         self.hash(self.count())
+    }
+
+    /// The name of a commit that is enough for people.
+    pub(super) fn short(hash: &str) -> &str {
+        hash.get(..DIGITS).unwrap_or(hash)
     }
 
     /// The commit at a place behind the good end.

@@ -202,9 +202,12 @@ impl CompareArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct JudgedArgs {
     /// Exit with code 3 if this holds: 'NAME slower', 'NAME slower in p99', 'NAME syscalls > 1.05x' (times the baseline's), 'NAME
-    /// context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
+    /// context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …; conditions of fail_if in a whyslow.toml apply, too
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<String>,
+    /// Conditions of the whyslow.toml.
+    #[arg(skip)]
+    pub(crate) fail_if_of_file: Vec<String>,
     /// Hold counts of --fail-if, such as 'NAME syscalls > 1.05x', against the arm of the same name in this stored run in place of the
     /// baseline; a run of another machine makes them void (exit code 5)
     #[arg(long, value_name = "RUN")]
@@ -212,9 +215,22 @@ pub(crate) struct JudgedArgs {
     /// Write a comment for a pull request: at most 30 lines of Markdown, the first of which is a marker
     #[arg(long, value_name = "FILE")]
     pub(crate) comment: Option<PathBuf>,
+    /// Where the page is kept, such as the artefacts of a job in CI: the comment has a link there
+    #[arg(long, value_name = "URL", requires = "comment", value_parser = link)]
+    pub(crate) comment_link: Option<String>,
     /// Write JUnit XML for CI: a test for each arm and primary metric, and one for each condition
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+/// An address that a comment can link to as it is.
+fn link(text: &str) -> Result<String, String> {
+    let is_whole = text.starts_with("https://") || text.starts_with("http://");
+    let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>'));
+    match is_whole && is_plain {
+        true => Ok(text.to_owned()),
+        false => Err("write a whole address without blanks, such as https://ci.example/run/7".to_owned()),
+    }
 }
 
 const LADDER_EXAMPLE: &str = "\
@@ -268,6 +284,7 @@ Example:
 #[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
 #[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("baseline", |arg| arg.hide(true)))]
 #[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("against", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
+#[command(mut_arg("comment_link", |arg| arg.hide(true)))]
 #[command(mut_arg("junit", |arg| arg.hide(true)), mut_arg("verify", |arg| arg.hide(true)))]
 #[command(mut_arg("rigorous", |arg| arg.hide(true)), mut_arg("confirm", |arg| arg.hide(true)))]
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]

@@ -264,7 +264,8 @@ pub(crate) struct KeepArgs {
     #[arg(long)]
     pub(crate) live: bool,
     /// Watch the memory and descriptors of the server on this machine, and report how much they grow per hour, with an interval.
-    /// --fail-if 'rss_slope > 1MiB/h' and 'descriptors_slope > 10/h' use the end of the interval that is nearer to no growth
+    /// --fail-if 'rss_slope > 1MiB/h' and 'descriptors_slope > 10/h' hold where the whole interval does; with the bound inside it the window
+    /// was too short to tell, and the exit code is 4
     #[arg(long)]
     pub(crate) soak: bool,
     /// While the load runs, serve its figures for Prometheus at /metrics, on this port of 127.0.0.1 or on this address

@@ -16,8 +16,6 @@ use model::units::Span;
 use super::load::wrk_time;
 use crate::grpc;
 
-/// How long a stream of events may take where no flag says: longer than a window.
-const STREAM_TIMEOUT: Span = Span::from_secs(3600);
 /// Heading of what is sent.
 const ASKING: &str = "What is sent";
 /// Help on `--data`. Clap takes `{n}` for the end of a line, but not where an escape sequence stands in it, which resets a style that
@@ -109,7 +107,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) proto: Option<PathBuf>,
     /// Expect streams of server-sent events, and report the time to the first event and the gaps between events. A request is answered
-    /// when its stream ends, or after --events; it may take an hour unless --timeout says otherwise
+    /// when its stream ends, or after --events; in load it may take an hour unless --timeout says otherwise
     #[arg(long, conflicts_with_all = ["http2", "ws", "grpc", "script", "replay", "data"], help_heading = REACHING)]
     pub(crate) sse: bool,
     /// With --sse: close the connection after this many events; the answer is then complete
@@ -148,9 +146,6 @@ pub(crate) struct Size {
 impl RequestArgs {
     /// What only `load` can do; `command` is the one that was asked for it.
     pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
-        if self.sse {
-            bail!("--sse is for load: {command} compares answers that end");
-        }
         if self.script.is_some() {
             bail!(
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
@@ -280,7 +275,7 @@ impl RequestArgs {
             connections: size.connections,
             threads: size.threads,
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
-            timeout: self.timeout.unwrap_or(if self.sse { STREAM_TIMEOUT } else { size.timeout }),
+            timeout: self.timeout.unwrap_or(size.timeout),
             part: JobPart::default(),
         };
         Ok((job, notes))

@@ -55,7 +55,7 @@ fn listened(text: &str) -> Result<std::net::SocketAddr, String> {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  whyslow history main --metric cpu_per_request")]
+#[command(after_help = "Examples:\n  whyslow history main\n  whyslow history main --metric p99")]
 pub(crate) struct HistoryArgs {
     /// Show only this arm or target
     #[arg(value_name = "TARGET")]
@@ -63,9 +63,12 @@ pub(crate) struct HistoryArgs {
     /// Folder of runs
     #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
     pub(crate) runs: PathBuf,
-    /// Show only this metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    /// Show only this metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss [default: cpu_per_request; of JSON, all]
     #[arg(long)]
     pub(crate) metric: Option<String>,
+    /// Show every metric
+    #[arg(long, conflicts_with = "metric")]
+    pub(crate) details: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -17,7 +17,7 @@ use observe::Observed;
 use super::Early;
 use super::remote::{self, Remote};
 use super::several::Several;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Waited};
 
 /// Lines of its log that go with an error of its own.
 const LOG_LINES: usize = 3;
@@ -180,7 +180,9 @@ impl Child {
     }
 
     fn next(&mut self, interrupt: &Interrupt) -> Result<Event, Early> {
-        if self.lines.buffer().is_empty() && !interrupt.wait_readable(self.lines.get_ref()) {
+        if self.lines.buffer().is_empty()
+            && interrupt.wait_readable(self.lines.get_ref(), None) != Waited::Readable
+        {
             return Err(Early::Interrupted);
         }
         let mut line = String::new();

@@ -9,6 +9,7 @@ use model::record::{RecordError, Run, RunDir, can_write, write_atomically};
 use report::Worded;
 
 use crate::cli::JudgedArgs;
+use crate::config::FILE;
 use crate::exit::{Exit, Stop};
 
 /// The conditions, and where the files can be written: checked before anything is started.
@@ -16,19 +17,34 @@ pub(crate) struct Judged<'a> {
     args: &'a JudgedArgs,
     conditions: Vec<FailIf>,
     stored: Option<Stored>,
+    /// The kernel of that run's machine.
+    stored_kernel: Option<String>,
 }
 
 impl<'a> Judged<'a> {
     /// What `args` ask of runs of `plan`. A file that cannot be written is no fault of the command line.
     pub(crate) fn new(args: &'a JudgedArgs, plan: &Plan) -> Result<Self, Stop> {
-        let conditions = args.fail_if.iter().map(|text| FailIf::parse(text, plan));
-        let conditions: Vec<FailIf> = conditions.collect::<Result<_, _>>().map_err(Stop::usage)?;
+        let conditions = conditions(args, plan).map_err(Stop::usage)?;
         let against = args.against.as_deref().map(|folder| stored(folder, plan, &conditions));
-        let stored = against.transpose().map_err(Stop::usage)?;
+        let (stored, stored_kernel) = against.transpose().map_err(Stop::usage)?.unzip();
         for (flag, file) in [("--comment", &args.comment), ("--junit", &args.junit)] {
             file.as_deref().map_or(Ok(()), |file| writable(flag, file))?;
         }
-        Ok(Self { args, conditions, stored })
+        Ok(Self { args, conditions, stored, stored_kernel })
+    }
+
+    /// Says what came of each condition, and that a run of earlier was of another kernel than `run`, which may count otherwise.
+    pub(crate) fn say(&self, run: &Run, findings: &Findings) {
+        say(findings);
+        if let Some((there, against)) = self.stored_kernel.as_ref().zip(self.args.against.as_ref())
+            && *there != run.host.kernel
+        {
+            crate::say(&format!(
+                "--against {}: that run was on kernel {there}, this one on {}: counts may differ for that reason",
+                against.display(),
+                run.host.kernel
+            ));
+        }
     }
 
     /// The findings on `run` with what came of the conditions.
@@ -39,8 +55,11 @@ impl<'a> Judged<'a> {
     /// Writes the files: once the findings are printed, which nothing is to take away.
     pub(crate) fn keep(&self, findings: &Worded<Findings>) -> anyhow::Result<()> {
         if let Some(file) = &self.args.comment {
-            write_atomically(file, report::findings_comment(findings).as_bytes())
-                .context("--comment is not written")?;
+            write_atomically(
+                file,
+                report::findings_comment(findings, self.args.comment_link.as_deref()).as_bytes(),
+            )
+            .context("--comment is not written")?;
         }
         if let Some(file) = &self.args.junit {
             write_atomically(file, report::findings_junit(findings).as_bytes())
@@ -50,10 +69,35 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// The run of earlier in `folder`.
-fn stored(folder: &Path, plan: &Plan, conditions: &[FailIf]) -> anyhow::Result<Stored> {
+/// The conditions of the command line, and those of the file that are on arms of this comparison: there may be others, as one in CI,
+/// that call them otherwise. A comparison to which none of the file applies, and that has no other, is refused.
+fn conditions(args: &JudgedArgs, plan: &Plan) -> anyhow::Result<Vec<FailIf>> {
+    let parse = |text: &String| FailIf::parse(text, plan);
+    let mut all = args.fail_if.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let is_here = |text: &String| {
+        let arm = text.split_whitespace().next();
+        plan.arms.iter().any(|one| arm == Some(one.name.as_str()))
+    };
+    let of_file = args.fail_if_of_file.iter().filter(|text| !args.fail_if.contains(text));
+    let (here, elsewhere): (Vec<&String>, Vec<&String>) = of_file.partition(|text| is_here(text));
+    let is_judged = !all.is_empty() || !here.is_empty();
+    for text in if is_judged { &here } else { &elsewhere } {
+        let condition = parse(text);
+        all.push(condition.with_context(|| format!("fail_if in {FILE} does not fit this comparison"))?);
+    }
+    for text in elsewhere.iter().filter(|_| is_judged) {
+        crate::say(&format!(
+            "fail_if in {FILE}: '{text}' names an arm that is not compared here, and is not judged"
+        ));
+    }
+    Ok(all)
+}
+
+/// The run of earlier in `folder`, and the kernel of its machine.
+fn stored(folder: &Path, plan: &Plan, conditions: &[FailIf]) -> anyhow::Result<(Stored, String)> {
     let run = RunDir::open(folder).read().context("--against")?;
-    Ok(Stored::new(&folder.display().to_string(), &run, plan, conditions)?)
+    let kernel = run.host.kernel.clone();
+    Ok((Stored::new(&folder.display().to_string(), &run, plan, conditions)?, kernel))
 }
 
 /// Whether `file` can be written: checked before anything is measured.
@@ -70,7 +114,7 @@ fn writable(flag: &str, file: &Path) -> anyhow::Result<()> {
 }
 
 /// Says what came of each condition.
-pub(crate) fn say(findings: &Findings) {
+fn say(findings: &Findings) {
     for one in &findings.fail_if {
         let came = match one.outcome {
             FailIfOutcome::Holds => "holds",

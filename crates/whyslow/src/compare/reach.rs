@@ -23,7 +23,7 @@ const ASKED: u32 = 3;
 /// Requests of different names that are asked so: a file with more is one of many alike.
 const MOST_NAMES: usize = 64;
 /// How long the answers to one request may take, all together.
-const ASKING_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const ASKING_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server that runs already may take to answer once.
 const MEETING_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer on a port of its own, on which it has listened for some seconds.
@@ -161,19 +161,21 @@ impl Place<'_> {
                 Some(what) => Shown::Wrong(what),
             }
         };
-        let mut ask = |limit| self.get(&path, limit).map(judge);
+        let mut ask = |limit| self.first_answer(&path, limit).map(judge);
         launch::wait_until(process, self.address, starting.limit, &mut ask)
     }
 
     /// The answer of a server that runs already.
     pub(crate) fn meet(&self) -> Result<Answer, LaunchError> {
-        let absent =
-            |error: ProbeError| LaunchError::NotRunning { addr: self.address, reason: error.to_string() };
+        let absent = |error: ProbeError| match error {
+            ProbeError::NotHttp(what) => LaunchError::WrongAnswer { what, log: Vec::new() },
+            error => LaunchError::NotRunning { addr: self.address, reason: error.to_string() },
+        };
         if !self.workload.job.has_statuses() {
             return self.greet(MEETING_LIMIT).map_err(absent);
         }
         let path = self.first_get().unwrap_or_else(|| "/".to_owned());
-        let (answer, body) = self.get(&path, MEETING_LIMIT).map_err(absent)?;
+        let (answer, body) = self.first_answer(&path, MEETING_LIMIT).map_err(absent)?;
         match unexpected(&answer, &body, &self.arm.expect) {
             Some(what) if self.workload.job.is_bare_get() => {
                 Err(LaunchError::WrongAnswer { what, log: Vec::new() })
@@ -188,6 +190,14 @@ impl Place<'_> {
         let first = self.job().requests.named(&own).into_iter().next()?.request;
         let path = first.target.unwrap_or(own);
         (first.method == "GET" && !path.contains('{')).then_some(path)
+    }
+
+    /// Gets `path` once; where an answer may go on for ever, and no other shows that the server is ready, it asks as is measured.
+    fn first_answer(&self, path: &str, limit: Duration) -> Result<(Answer, Vec<u8>), ProbeError> {
+        match self.workload.ready.is_none() && self.workload.job.may_go_on() {
+            true => self.ask_once(&self.job(), limit),
+            false => self.get(path, limit),
+        }
     }
 
     /// Gets `path` once, as the workload reaches the server.
@@ -209,7 +219,11 @@ impl Place<'_> {
     fn ask_once(&self, job: &Job, limit: Duration) -> Result<(Answer, Vec<u8>), ProbeError> {
         let heard =
             load::ask(job, &self.endpoint(), 1, limit, &AtomicBool::new(false)).map_err(probe_error)?;
-        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?, job);
+        let first = heard.first().ok_or_else(|| match job.may_go_on() {
+            true => ProbeError::NotHttp(endless(limit)),
+            false => ProbeError::Timeout,
+        })?;
+        let reply = reply(first, job);
         let answer = Answer {
             status: reply.status,
             headers: reply.fields,
@@ -245,7 +259,10 @@ impl Place<'_> {
             let heard = load::ask(&job, &self.endpoint(), ASKED, ASKING_LIMIT, stop)
                 .map_err(|error| format!("asked for '{name}': {error}"))?;
             if heard.is_empty() {
-                return Err(format!("it did not answer to '{name}'"));
+                return Err(match job.may_go_on() {
+                    true => endless(ASKING_LIMIT),
+                    false => format!("it did not answer to '{name}'"),
+                });
             }
             let expected = named.expected_status;
             if let Some(wrong) = heard.iter().find(|one| expected.is_some_and(|status| one.status != status))
@@ -302,6 +319,23 @@ fn run(command: &Spec, launcher: &Launcher) -> Result<Shown<Option<Answer>>, Pro
     };
     std::thread::sleep(COMMAND_EVERY);
     Ok(shown)
+}
+
+/// Refuses a server whose streams of events do not end, by asking for one.
+pub(crate) fn check_end(job: &Job) -> anyhow::Result<()> {
+    let Some(endpoint) = job.endpoints.first().filter(|_| job.may_go_on()) else { return Ok(()) };
+    if load::ask(job, endpoint, 1, ASKING_LIMIT, &AtomicBool::new(false))?.is_empty() {
+        anyhow::bail!("{}", endless(ASKING_LIMIT));
+    }
+    Ok(())
+}
+
+/// What is said of a stream that has not ended in time.
+fn endless(limit: Duration) -> String {
+    format!(
+        "its stream of events did not end within {:.0} s, and what is compared are answers that end: say with --events N after how many events one is complete",
+        limit.as_secs_f64()
+    )
 }
 
 fn start(body: &[u8]) -> Vec<u8> {

@@ -9,7 +9,7 @@ mod window;
 mod words;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) use words::{Command, Event, Hello};
 
 use super::{Early, contained, planning, several};
 use crate::cli::CompareArgs;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Waited};
 
 /// How often an agent is told that we are there.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
@@ -36,6 +36,9 @@ const ALIVE_EVERY: Duration = Duration::from_secs(10);
 const LOG_LINES: usize = 20;
 /// Lines that a login shell may say before the script does.
 const MOST_GREETINGS: usize = 1000;
+/// How long a machine may say nothing until its agent is there: ssh itself waits 10 s for a connection, and what was sent last may be
+/// on its way for some seconds.
+const FIRST_WORD: Duration = Duration::from_secs(60);
 /// How long ssh may take to say why it ends, and an agent to end all that it started.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
@@ -263,6 +266,8 @@ struct Line {
     say: Arc<Mutex<UnixStream>>,
     log: PathBuf,
     interrupt: Interrupt,
+    /// How long it may say nothing; an agent that is at work may for as long as that takes.
+    patience: Option<Duration>,
     /// Whether anything came from there: who is silent after that was reached.
     reached: bool,
     /// Whether an answer is still to come that nobody waits for any more.
@@ -281,6 +286,7 @@ impl Remote {
             line.send(&exe)?;
         }
         let event = line.next().map_err(Early::into_error)?;
+        line.be_patient(None)?;
         let Event::Hello(hello) = event else { bail!("the agent on {machine} does not say who it is") };
         let ours = env!("CARGO_PKG_VERSION");
         if hello.version != ours {
@@ -377,23 +383,39 @@ impl Line {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let log = arrival::log_file(NEXT.fetch_add(1, Ordering::Relaxed));
         let spec = Spec { argv: arrival::ssh(machine, script)?, log: log.clone(), ..Spec::default() };
-        let interrupt = Interrupt::listen()?;
         let started = Launcher::this_program().start_talking(&spec).inspect_err(|_| {
             // Nothing was started that could have said anything.
             let _ = std::fs::remove_file(&log);
         });
         let (process, stream) = started?;
+        let mut line = Self::over(stream, machine, log)?;
+        line.process = Some(process);
+        line.be_patient(Some(FIRST_WORD))?;
+        Ok(line)
+    }
+
+    /// A connection on which nothing was said yet.
+    fn over(stream: UnixStream, machine: &Machine, log: PathBuf) -> anyhow::Result<Self> {
         let say = stream.try_clone().context("cannot share a socket")?;
         Ok(Self {
             machine: machine.clone(),
-            process: Some(process),
+            process: None,
             lines: BufReader::new(stream),
             say: Arc::new(Mutex::new(say)),
             log,
-            interrupt,
+            interrupt: Interrupt::listen()?,
+            patience: None,
             reached: false,
             lost: false,
         })
+    }
+
+    /// Sets how long the other side may say nothing, and take nothing.
+    fn be_patient(&mut self, patience: Option<Duration>) -> anyhow::Result<()> {
+        self.patience = patience;
+        let stream = self.lines.get_ref();
+        let set = stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience));
+        set.context("cannot set how long a socket is waited for")
     }
 
     /// Waits for what the script tells of the machine; whether this program is there.
@@ -416,7 +438,7 @@ impl Line {
         let mut say = self.say.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = say.write_all(b"go\n").and_then(|()| std::io::copy(&mut file, &mut *say));
         drop(say);
-        sent.map(drop).map_err(|_| self.ended())
+        sent.map(drop).map_err(|error| self.cut(&error))
     }
 
     fn say(&mut self, command: &Command) -> anyhow::Result<()> {
@@ -441,25 +463,50 @@ impl Line {
 
     /// Waits until something can be read; false where we are to stop before.
     fn is_there(&self) -> bool {
-        !self.lines.buffer().is_empty() || self.interrupt.wait_readable(self.lines.get_ref())
+        self.wait(None) == Waited::Readable
+    }
+
+    fn wait(&self, patience: Option<Duration>) -> Waited {
+        match self.lines.buffer().is_empty() {
+            true => self.interrupt.wait_readable(self.lines.get_ref(), patience),
+            false => Waited::Readable,
+        }
     }
 
     fn read(&mut self) -> Result<String, Early> {
-        if !self.is_there() {
-            self.lost = true;
-            return Err(Early::Interrupted);
+        match self.wait(self.patience) {
+            Waited::Readable => self.read_whatever_is_asked(),
+            Waited::Interrupted => {
+                self.lost = true;
+                Err(Early::Interrupted)
+            }
+            Waited::TooLong => Err(self.silent().into()),
         }
-        self.read_whatever_is_asked()
     }
 
     fn read_whatever_is_asked(&mut self) -> Result<String, Early> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line);
-        if read.is_err() || line.is_empty() {
-            return Err(self.ended().into());
+        match read {
+            Err(error) => Err(self.cut(&error).into()),
+            Ok(0) => Err(self.ended().into()),
+            Ok(_) => {
+                self.reached = true;
+                Ok(line)
+            }
         }
-        self.reached = true;
-        Ok(line)
+    }
+
+    /// Why nothing more was read or written.
+    fn cut(&mut self, error: &std::io::Error) -> anyhow::Error {
+        if error.kind() == ErrorKind::WouldBlock { self.silent() } else { self.ended() }
+    }
+
+    /// That the other side says nothing, and takes nothing.
+    fn silent(&mut self) -> anyhow::Error {
+        self.lost = true;
+        let patience = self.patience.unwrap_or_default().as_secs();
+        anyhow::anyhow!(arrival::silence(&self.machine, patience))
     }
 
     /// Why there is no connection any more.
@@ -499,6 +546,24 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::compare::planning;
+
+    #[test]
+    fn a_machine_that_says_nothing_is_not_waited_for_for_ever() {
+        for said in ["", "whyslow-host Lin"] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(said.as_bytes()).unwrap();
+            let mut line = Line::over(ours, &"ssh://me@big".parse().unwrap(), PathBuf::new()).unwrap();
+            line.be_patient(Some(Duration::from_millis(50))).unwrap();
+            let error = line.greeting().unwrap_err().to_string();
+            assert!(error.contains("ssh://me@big says nothing") && line.lost, "{error}");
+            // Who takes nothing of the program is as silent.
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            let mut line = Line::over(ours, &"ssh://me@big".parse().unwrap(), PathBuf::new()).unwrap();
+            line.be_patient(Some(Duration::from_millis(50))).unwrap();
+            let error = line.send(&std::env::current_exe().unwrap()).unwrap_err().to_string();
+            assert!(error.contains("says nothing"), "{error}");
+        }
+    }
 
     #[test]
     fn what_is_started_in_a_container_is_refused_on_another_machine() {

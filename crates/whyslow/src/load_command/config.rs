@@ -14,6 +14,8 @@ use crate::cli::{IdleKind, LoadArgs, Size, text};
 
 /// When a request is given up, as wrk does.
 pub(crate) const TIMEOUT: Span = Span::from_secs(2);
+/// The same of a stream of events: longer than a window.
+const STREAM_TIMEOUT: Span = Span::from_secs(3600);
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     let job = job(args)?;
@@ -44,7 +46,8 @@ pub(super) fn window(args: &LoadArgs) -> anyhow::Result<WindowJob> {
 fn job(args: &LoadArgs) -> anyhow::Result<Job> {
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     let threads = args.threads.min(args.connections.max(1));
-    let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
+    let timeout = if args.request.sse { STREAM_TIMEOUT } else { TIMEOUT };
+    let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout };
     let endpoint = args.request.endpoint("", args.url.as_deref().unwrap_or_default(), None);
     let (job, notes) = args.request.job(vec![endpoint], size)?;
     notes.iter().for_each(|note| crate::say(note));

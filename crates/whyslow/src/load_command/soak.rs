@@ -77,10 +77,10 @@ impl Soak {
     /// What the server did in the window; nothing where it was too short, or the server ended.
     pub(super) fn figures(&self) -> Option<ServerGrowth> {
         let last = self.points.last()?;
-        let slope = |value: fn(&Point) -> u64| {
+        let slope = |value: fn(&Point) -> u64, step: f64| {
             let series: Vec<(f64, f64)> =
                 self.points.iter().map(|point| (point.at_ns as f64 / 1e9, value(point) as f64)).collect();
-            let estimate = growth(&series, LEVEL).ok()?;
+            let estimate = growth(&series, LEVEL, step).ok()?;
             let per_h = |per_s: f64| per_s * HOUR_S;
             let interval = estimate.interval;
             Some(Growth {
@@ -94,8 +94,8 @@ impl Soak {
             looks: self.points.len() as u64,
             rss_bytes: last.rss_bytes,
             descriptors: last.descriptors,
-            rss_slope_bytes: slope(|point| point.rss_bytes)?,
-            descriptors_slope: slope(|point| point.descriptors)?,
+            rss_slope_bytes: slope(|point| point.rss_bytes, rustix::param::page_size() as f64)?,
+            descriptors_slope: slope(|point| point.descriptors, 1.0)?,
         })
     }
 }

@@ -86,8 +86,9 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     let printed = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!(printed.code, Some(0), "{printed:?}");
     assert!(!printed.err.contains("ends: "), "the ends are not compared again: {}", printed.err);
-    let broken =
-        printed.err.split_once("'after' failed: the build command 'sh -c cp fault ").expect(&printed.err).1;
+    let broken = &repository.git(&["rev-parse", "main~5"])[..10];
+    let failed = format!("'{broken}' failed: the build command 'sh -c cp fault ");
+    let broken = printed.err.split_once(&failed).expect(&printed.err).1;
     assert!(broken.contains("; its log ends:\n    cp: "), "{broken}");
     assert!(!printed.err.contains("this search ended before"), "{}", printed.err);
     let json = printed.json();
@@ -137,14 +138,53 @@ fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
 }
 
 #[test]
+fn a_broken_commit_beside_the_slow_one_leaves_a_range_that_is_compared() {
+    let repository = Repository::new();
+    repository.git(&["branch", "good"]);
+    for (number, fault) in [(1, Some("none\n")), (2, None), (3, Some("busy\n"))] {
+        match fault {
+            Some(fault) => repository.write("fault", fault),
+            None => std::fs::remove_file(repository.folder.join("fault")).unwrap(),
+        }
+        repository.write("number", &format!("{number}\n"));
+        repository.commit(&format!("number {number}"));
+    }
+    let printed = Printed::from_output(command(&repository, "good..main").output().unwrap());
+    assert_eq!(printed.code, Some(4), "{printed:?}");
+    let json = printed.json();
+    assert_schema("bisect", &json);
+    let [good, bad] = ["main~2", "main"].map(|name| repository.git(&["rev-parse", name]));
+    assert_eq!(json["between"], serde_json::json!([good, bad]), "{json}");
+    let last = json["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["against"], &last["commit"], &last["answer"]),
+        (&good.clone().into(), &bad.clone().into(), &"bad".into())
+    );
+    let text = json["text"].as_str().unwrap();
+    let head = format!("between {} and {} (2 commits): ", &good[..10], &bad[..10]);
+    assert!(
+        text.starts_with(&head) && text.contains("  number 2: could not be built or started\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_is_no_search_is_refused() {
     let repository = history();
+    let outside =
+        Command::new(WHYSLOW).args(["bisect", "a..b", "--run", "./s {port}"]).current_dir("/").output();
+    let outside = Printed::from_output(outside.unwrap());
+    assert_eq!(outside.err, "error: / is in no git repository: go to a folder that is\n");
+    let unnamed = repository.whyslow(&["bisect", "good..main"]);
+    let good = &repository.git(&["rev-parse", "good"])[..10];
+    assert!(unnamed.err.contains(&format!("'{good}' comes from git: say how it is started")), "{unnamed:?}");
     let flags = ["--run", "./s {port}"];
     for (args, message) in [
         (&["main"][..], "'main' is not a range: write GOOD..BAD"),
         (&["good...main"], "is not a range: write GOOD..BAD"),
         (&["good..nowhere"], "there is no revision 'nowhere'"),
         (&["main..good"], "has no commit that main ("),
+        (&["main..main"], "are the same commit: name two, the earlier one first"),
         (&["good..main", "--metric", "p42"], "--metric 'p42': write cpu_per_request"),
         (&["good..main", "--metric", "p99", "--equal-rates", "none"], "this run does not compare it"),
         (&["good..main", "--fail-if", "after slower"], "has no use for --fail-if"),

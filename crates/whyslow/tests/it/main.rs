@@ -14,6 +14,7 @@ mod containers;
 mod doctor;
 mod dropin;
 mod ended;
+mod events;
 mod failures;
 #[path = "../../../observe/tests/it/filtered.rs"]
 mod filtered;

@@ -1,6 +1,8 @@
 //! What the program says of itself.
 
-use crate::support::{repository, whyslow};
+use std::process::{Command, Stdio};
+
+use crate::support::{Printed, WHYSLOW, repository, whyslow};
 
 /// The commands below `words`, as their help lists them.
 fn commands(words: &[&str]) -> Vec<String> {
@@ -51,6 +53,17 @@ fn every_command_has_a_man_page_and_every_shell_a_completion() {
         let completion = whyslow(&["completions", shell]);
         assert!(all.iter().all(|command| completion.out.contains(command)), "{shell}: {completion:?}");
     }
+}
+
+#[test]
+fn a_reader_who_has_enough_ends_it_quietly() {
+    let mut child = Command::new(WHYSLOW);
+    let mut child =
+        child.args(["completions", "zsh"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Closed before anything is read of it, which is more than a pipe holds.
+    drop(child.stdout.take());
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    assert_eq!((printed.code, printed.err.as_str()), (Some(0), ""));
 }
 
 #[test]

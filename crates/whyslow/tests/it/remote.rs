@@ -112,6 +112,7 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
     let printed = Printed::from_output(child.wait_with_output().unwrap());
     assert_eq!(printed.code, Some(1), "{printed:?}");
     assert!(printed.err.contains(&format!("the connection to {} ended", there.url())), "{printed:?}");
+    assert!(printed.err.contains("run kept in run as far as it came: whyslow analyse run\n"), "{printed:?}");
     assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
 }
 
@@ -221,13 +222,14 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
 }
 
 #[test]
-fn a_program_that_is_there_in_part_is_copied_again() {
+fn a_program_that_is_not_there_as_it_is_here_is_copied_again() {
     let folder = fresh_folder().canonicalize().unwrap();
     let agents = folder.join("whyslow/agents");
     std::fs::create_dir_all(&agents).unwrap();
     let (sha256, bytes) = launch::sha256_file(Path::new(WHYSLOW)).unwrap();
-    let program = agents.join(sha256);
-    std::fs::write(&program, &std::fs::read(WHYSLOW).unwrap()[..1000]).unwrap();
+    let program = agents.join(&sha256);
+    // As long as it is here, and yet another.
+    std::fs::write(&program, vec![b'x'; usize::try_from(bytes).unwrap()]).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     // The other machine is this one.
     let here = format!(
@@ -238,7 +240,7 @@ fn a_program_that_is_there_in_part_is_copied_again() {
         let printed = with_ssh(&here, &["threads", "futures", "--on", "ssh://me@big"]);
         assert!(printed.err.contains("give it with --server-address"), "{time}: {printed:?}");
         assert_eq!(printed.err.contains("copying whyslow to ssh://me@big"), is_copied, "{time}: {printed:?}");
-        assert_eq!(std::fs::metadata(&program).unwrap().len(), bytes, "{time}");
+        assert_eq!(launch::sha256_file(&program).unwrap().0, sha256, "{time}");
     }
 }
 

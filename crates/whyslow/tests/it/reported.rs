@@ -2,13 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::whyslow;
+use crate::support::{fresh_folder, whyslow};
 
 /// An answer that ends before its connection does.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -162,4 +165,59 @@ fn what_is_refused_is_refused_by_the_name_of_its_field() {
         (&Value::from(3), 0),
         "lengths that agree are one: {json}"
     );
+}
+
+/// The wrapper for `git bisect run`, with a program in the place of whyslow that ends with each of its codes.
+#[test]
+fn a_bisection_by_git_is_told_by_its_codes_what_whyslow_found() {
+    let folder = fresh_folder();
+    let program = folder.join("whyslow");
+    std::fs::write(&program, "#!/bin/sh\nexit $CODE\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ci/bisect-run.sh");
+    for (code, wanted) in [(0, 0), (3, 1), (1, 125), (4, 125), (5, 125), (2, 255)] {
+        let mut command = Command::new("bash");
+        command
+            .args([script, "v1", "make", "./server {port}"])
+            .env("PATH", &path)
+            .env("CODE", code.to_string());
+        assert_eq!(command.status().unwrap().code(), Some(wanted), "of {code}");
+    }
+}
+
+/// Sources of integration tests and of units, by the name of their file without its ending.
+fn tests_of(module: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut folders, mut texts) = (vec![root.join("crates"), root.join("straightline")], String::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == format!("{module}.rs").as_str()) {
+                texts += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    texts
+}
+
+#[test]
+fn every_test_that_the_page_of_reports_names_is_there() {
+    let page = include_str!("../../../../docs/benchmarks/reports.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| report |"));
+    let mut checked = 0;
+    for row in rows {
+        let last = row.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap();
+        let names: Vec<&str> = last.split('`').filter(|name| name.contains("::")).collect();
+        assert!(!names.is_empty() || last == "the same", "a row names no test: {row}");
+        for name in names {
+            let (module, function) = name.rsplit_once("::").unwrap();
+            let there = tests_of(module).contains(&format!("#[test]\nfn {function}()"));
+            assert!(there, "{name} is no test: {row}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "only {checked} names were looked at");
 }

@@ -327,9 +327,11 @@ fn the_example_made_slower_by_a_commit_is_said_to_be_slower() {
     let out = repository.cache.with_file_name("run");
     let short = ["--quick", "--cycles", "4", "--equal-rates", "none", "--no-why", "--format", "json"];
     let args = ["compare", "main=git:main", "pr=git:.", "--out", out.to_str().unwrap()];
-    let printed = repository.whyslow(&[&args[..], &short].concat());
+    let printed = repository.whyslow(&[&args[..], &short, &["--fail-if", "pr rss > 1GiB"]].concat());
     assert_eq!(printed.code, Some(3), "fail_if of the file: {printed:?}");
     let json = printed.json();
+    let judged = json["fail_if"].as_array().unwrap().iter().map(|one| &one["condition"]);
+    assert_eq!(judged.collect::<Vec<_>>(), ["pr rss > 1GiB", "pr slower"], "both apply");
     assert_schema("compare", &json);
     let row = &json["comparisons"][0];
     assert_eq!((&row["metric"], &row["verdict"]), (&"cpu_per_request".into(), &"slower".into()), "{row}");
@@ -341,11 +343,13 @@ fn the_example_made_slower_by_a_commit_is_said_to_be_slower() {
 #[test]
 fn conditions_of_the_file_are_for_the_arms_that_they_name() {
     let repository = example();
-    let refused = "fail_if in whyslow.toml does not fit this comparison, and --fail-if would replace it: --fail-if 'pr slower' names no arm";
+    let refused = "fail_if in whyslow.toml does not fit this comparison: --fail-if 'pr slower' names no arm";
+    let elsewhere =
+        "fail_if in whyslow.toml: 'pr slower' names an arm that is not compared here, and is not judged";
     let cases: [(&[&str], i32, &str); 5] = [
         (&["compare", "main=git:main", "pr=git:."], 0, ""),
         (&["compare", "base=git:main", "head=git:."], 2, refused),
-        (&["compare", "base=git:main", "head=git:.", "--fail-if", "head slower"], 0, ""),
+        (&["compare", "base=git:main", "head=git:.", "--fail-if", "head slower"], 0, elsewhere),
         (&["ladder", "git:main~1", "--steps", "main"], 0, ""),
         (&["bisect", "main~1..main"], 0, ""),
     ];

@@ -120,6 +120,17 @@ fn what_changed_or_went_away_is_noticed() {
     fs::remove_dir_all(folder.join("run-01")).unwrap();
     spoil(&folder.join("run-02/manifest.json"), "status", Value::from("partial"));
     assert_eq!(count(&folder), 1, "one is gone, and one is not complete");
+    // One figure, unless more are asked for.
+    let titles = |more: &[&str]| {
+        let printed = whyslow_in(&folder, &[&["history", "futures", "--runs", "."], more].concat());
+        (printed.out.contains("CPU per request at"), printed.out.contains("rate at"), printed.err)
+    };
+    let (cpu, rate, err) = titles(&[]);
+    assert!(
+        cpu && !rate && err.contains(" more tables of other metrics: --metric NAME, or --details for all"),
+        "{err}"
+    );
+    assert_eq!(titles(&["--details"]), (true, true, String::new()));
     let printed = whyslow_in(&folder, &["history", "--metric", "speed"]);
     assert_eq!(printed.code, Some(2));
     assert!(printed.err.contains("there is no metric 'speed'"), "{printed:?}");

@@ -4,10 +4,12 @@ use http2::hpack::{Decoder, HpackError};
 
 use crate::session::fields::{Fields, FieldsError, Head};
 use crate::session::grpc::{Messages, is_grpc, status};
-use crate::session::{Answers, Body, GrpcError, Heard, Malformed};
+use crate::session::{Answers, Body, GrpcError, Heard, Malformed, Reason};
 
 /// Field that says how a call went.
 const GRPC_STATUS: &[u8] = b"grpc-status";
+/// Field that says why it went so.
+const GRPC_MESSAGE: &[u8] = b"grpc-message";
 /// Status of HTTP of every answer to a call that has reached its service.
 const OK: u16 = 200;
 
@@ -49,6 +51,8 @@ pub(super) struct Blocks {
     grpc: bool,
     head: Known<Said>,
     trailers: Known<Option<u16>>,
+    /// Why the last call failed whose status was not known before.
+    reason: Option<Reason>,
 }
 
 /// Fields that were read, or why those of one answer are none; an error of the outer kind ends the connection.
@@ -56,7 +60,13 @@ type Read<T> = Result<Result<T, Malformed>, HpackError>;
 
 impl Blocks {
     pub(super) fn new(table_bytes: usize, grpc: bool) -> Self {
-        Self { decoder: Decoder::new(table_bytes), grpc, head: Known::default(), trailers: Known::default() }
+        Self {
+            decoder: Decoder::new(table_bytes),
+            grpc,
+            head: Known::default(),
+            trailers: Known::default(),
+            reason: None,
+        }
     }
 
     #[inline]
@@ -70,11 +80,12 @@ impl Blocks {
     fn read_head(&mut self, block: &[u8], heard: Option<&mut Heard>) -> Read<Said> {
         let before = self.decoder.changes();
         let mut fields = Fields::of_head(heard.is_some());
-        let (mut call, mut is_call) = (None, false);
+        let (mut call, mut is_call, mut message) = (None, false, Vec::new());
         self.decoder.decode(block, |name, value| {
             fields.push(name, value);
             match name {
                 GRPC_STATUS => call = Some(status(Some(value))),
+                GRPC_MESSAGE => message = value.to_vec(),
                 b"content-type" => is_call = is_grpc(Some(value)),
                 _ => {}
             }
@@ -92,6 +103,7 @@ impl Blocks {
             },
             Ok(call) => call,
         };
+        self.note_call(call, &message);
         let said = Said { head, call };
         self.head.keep(block, before, self.decoder.changes(), said);
         Ok(Ok(said))
@@ -108,11 +120,13 @@ impl Blocks {
 
     fn read_trailers(&mut self, block: &[u8]) -> Read<Option<u16>> {
         let before = self.decoder.changes();
-        let (mut fields, mut call) = (Fields::of_trailers(), None);
+        let (mut fields, mut call, mut message) = (Fields::of_trailers(), None, Vec::new());
         self.decoder.decode(block, |name, value| {
             fields.push(name, value);
-            if name == GRPC_STATUS {
-                call = Some(status(Some(value)));
+            match name {
+                GRPC_STATUS => call = Some(status(Some(value))),
+                GRPC_MESSAGE => message = value.to_vec(),
+                _ => {}
             }
         })?;
         if let Err(error) = fields.end(None) {
@@ -122,8 +136,20 @@ impl Blocks {
             Err(error) => return Ok(Err(error.into())),
             Ok(call) => call,
         };
+        self.note_call(call, &message);
         self.trailers.keep(block, before, self.decoder.changes(), call);
         Ok(Ok(call))
+    }
+
+    /// Keeps why a call failed, if it did.
+    fn note_call(&mut self, call: Option<u16>, message: &[u8]) {
+        if let Some(status) = call.filter(|status| *status >= model::record::GRPC_STATUS) {
+            self.reason = Some(Reason::of_call(status, message));
+        }
+    }
+
+    pub(super) fn take_reason(&mut self) -> Option<Reason> {
+        self.reason.take()
     }
 
     /// Reads fields that are for nobody, because others are compressed by them.

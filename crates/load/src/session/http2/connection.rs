@@ -11,7 +11,7 @@ use super::answer::{Answer, Blocks};
 use super::request::{Request, Writer};
 use crate::session::fields::FIELDS_BYTES;
 use crate::session::multiplexed::{Came, Carrier};
-use crate::session::{Answers, Heard, Malformed};
+use crate::session::{Answers, Heard, Malformed, Reason};
 
 /// Window of one stream and of the connection, in bytes: a server must not wait for us to read, which we do at once.
 pub(super) const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
@@ -137,6 +137,8 @@ pub struct Connection {
     pub(super) acknowledged: usize,
     pub(super) came: u32,
     pub(super) may_send: i64,
+    /// Why the server broke off streams, or the connection.
+    pub(super) reasons: Vec<Reason>,
 }
 
 impl Connection {
@@ -299,6 +301,7 @@ impl Carrier for Connection {
             acknowledged: 0,
             came: 0,
             may_send: WINDOW_BEGINS,
+            reasons: Vec::new(),
         }
     }
 
@@ -382,6 +385,10 @@ impl Carrier for Connection {
 
     fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    fn take_reason(&mut self) -> Option<Reason> {
+        self.reasons.pop().or_else(|| self.blocks.take_reason())
     }
 
     fn take_heard(&mut self, lane: u32) -> Option<Heard> {

@@ -6,6 +6,7 @@ use http2::settings::SETTING_BYTES;
 use super::connection::{Connection, Fault, Part, Pending, WINDOW_BYTES};
 use crate::session::fields::FIELDS_BYTES;
 use crate::session::multiplexed::Came;
+use crate::session::{Reason, Sign};
 
 /// Length of the priority in a frame of fields, in bytes.
 const PRIORITY_BYTES: usize = 5;
@@ -208,12 +209,12 @@ impl Connection {
         if self.is_idle(head.stream) {
             return Err(protocol("a stream was broken off that was never opened"));
         }
-        if payload.len() != 4 {
-            return Err(size("a reset has another length"));
-        }
+        let Ok(code) = <[u8; 4]>::try_from(payload) else { return Err(size("a reset has another length")) };
         if let Some(lane) = self.lane_of(head.stream) {
             self.forget(lane);
-            let refused = payload == (ErrorCode::RefusedStream as u32).to_be_bytes();
+            let code = u32::from_be_bytes(code);
+            self.reasons.push(Reason::new(Sign::Reset, u64::from(code), b""));
+            let refused = code == ErrorCode::RefusedStream as u32;
             report(lane, if refused { self.refused(false) } else { Came::Reset });
         } else {
             self.ebbing.retain(|ebb| ebb.stream != head.stream);
@@ -294,13 +295,19 @@ impl Connection {
         payload: &[u8],
         report: &mut impl FnMut(u32, Came),
     ) -> Result<(), Fault> {
-        let Some(last) = payload.first_chunk().filter(|_| payload.len() >= 8) else {
+        let Some((last, (code, words))) =
+            payload.split_first_chunk().and_then(|(last, rest)| Some((last, rest.split_first_chunk()?)))
+        else {
             return Err(size("an end is cut off"));
         };
         if head.stream != 0 {
             return Err(protocol("the end is that of the connection"));
         }
         self.leaving = true;
+        let code = u32::from_be_bytes(*code);
+        if code != ErrorCode::NoError as u32 {
+            self.reasons.push(Reason::new(Sign::Goaway, u64::from(code), words));
+        }
         let last = u32::from_be_bytes(*last) & STREAM_MASK;
         let looks = self.lanes.iter().any(|lane| (1..=last).contains(&lane.stream));
         for lane in 0..self.lanes.len() as u32 {

@@ -7,8 +7,8 @@ use super::code;
 use super::control::{Inbound, Server, ours};
 use super::piece::Piece;
 use super::request::{Framed, framed};
-use crate::session::Heard;
 use crate::session::multiplexed::{Came, Carrier};
+use crate::session::{Heard, Reason, Sign};
 
 /// Our control stream: the first that a client begins in one direction. Source: RFC 9000, section 2.1.
 const CONTROL_STREAM: u64 = 2;
@@ -33,6 +33,8 @@ pub struct Connection {
     server: Server,
     /// Whether it has answered anything: one that only ever refuses fails.
     proven: bool,
+    /// Why the server broke off streams.
+    reasons: Vec<Reason>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +144,7 @@ impl Carrier for Connection {
             inbound: HashMap::new(),
             server: Server::default(),
             proven: false,
+            reasons: Vec::new(),
         }
     }
 
@@ -194,9 +197,10 @@ impl Carrier for Connection {
                 }
                 // We have allowed no such stream.
                 Piece::Data { .. } => return Err(code::STREAM_CREATION),
-                Piece::Reset { stream, .. } if stream & KIND == OURS => {
+                Piece::Reset { stream, code } if stream & KIND == OURS => {
                     if let Some(lane) = self.of_stream.remove(&stream) {
                         self.lanes[lane as usize].stream = None;
+                        self.reasons.push(Reason::new(Sign::Reset3, code, b""));
                         report(lane, Came::Reset);
                     }
                 }
@@ -227,6 +231,10 @@ impl Carrier for Connection {
 
     fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    fn take_reason(&mut self) -> Option<Reason> {
+        self.reasons.pop()
     }
 
     fn take_heard(&mut self, lane: u32) -> Option<Heard> {

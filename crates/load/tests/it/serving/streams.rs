@@ -16,6 +16,7 @@ use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use testkit::{Behaviour, Entry, Log, Model, NEVER, now_ns};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How long a read waits before the server looks what else is to be done.
@@ -45,6 +46,36 @@ pub(crate) struct Conduct {
     pub(crate) call: Option<Call>,
     /// Where a line is added for each request that has [`TOKEN`] and, if it is a POST, is JSON.
     pub(crate) log: Option<PathBuf>,
+    /// When requests are answered over HTTP/3, by a formula and with a log.
+    pub(crate) clock: Option<Clock>,
+}
+
+/// A behaviour of the test kit, with the log of what came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock(Arc<Mutex<(Model, Log)>>);
+
+#[allow(dead_code, reason = "the tests of the program use none")]
+impl Clock {
+    pub(crate) fn new(behaviour: Behaviour) -> Self {
+        Self(Arc::new(Mutex::new((Model::new(behaviour), Log::default()))))
+    }
+
+    /// A request is there: its number, and when it is to be answered.
+    pub(crate) fn received(&self) -> (usize, u64) {
+        let (model, log) = &mut *self.0.lock().unwrap();
+        let received_ns = now_ns();
+        log.entries.push(Entry { connection: 0, received_ns, answered_ns: NEVER });
+        (log.entries.len() - 1, model.due(received_ns))
+    }
+
+    /// The request of that number is answered now.
+    pub(crate) fn answers(&self, number: usize) {
+        self.0.lock().unwrap().1.entries[number].answered_ns = now_ns();
+    }
+
+    pub(crate) fn log(&self) -> Log {
+        self.0.lock().unwrap().1.clone()
+    }
 }
 
 /// Whose requests are logged.
@@ -80,6 +111,8 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
     /// `grpc-status` after it.
     pub(crate) status: Option<&'static str>,
+    /// `grpc-message` beside either.
+    pub(crate) message: Option<&'static str>,
     /// `grpc-status` in its place.
     pub(crate) early: Option<&'static str>,
     /// Every so many calls one fails with code 14.
@@ -93,6 +126,7 @@ impl Default for Call {
             content_type: "application/grpc",
             body: vec![0, 0, 0, 0, 3, b'a', b'b', b'c'],
             status: Some("0"),
+            message: None,
             early: None,
             unavailable_every: None,
         }
@@ -108,6 +142,9 @@ impl Call {
             http::Response::builder().status(self.http_status).header("content-type", self.content_type);
         if let Some(status) = early {
             response = response.header("grpc-status", status);
+            if let Some(message) = self.message {
+                response = response.header("grpc-message", message);
+            }
         }
         let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), early.is_some()) else {
             return true;
@@ -118,6 +155,9 @@ impl Call {
         if let Some(status) = self.status.filter(|_| early.is_none()) {
             let mut trailers = http::HeaderMap::new();
             trailers.insert("grpc-status", http::HeaderValue::from_static(status));
+            if let Some(message) = self.message {
+                trailers.insert("grpc-message", http::HeaderValue::from_static(message));
+            }
             let _ = stream.send_trailers(trailers);
         }
         true

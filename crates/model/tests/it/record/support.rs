@@ -7,7 +7,7 @@ use model::plan::{Arm, Blocks, Condition, Plan, Round};
 use model::record::{
     Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host,
     HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, Stopping, Stops,
-    UnitCosts, Usage, Warmup, Window, Writes, Written,
+    TurnCalls, UnitCosts, Usage, Warmup, Window, Writes, Written,
 };
 
 /// A folder of its own for each call, empty.
@@ -97,6 +97,7 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
             ..Writes::default()
         }),
         missing: vec!["no hardware counters".to_owned()],
+        turns: vec![TurnCalls { counted_share: 0.5, syscalls: [("read".to_owned(), 7)].into() }],
     };
     let pass = |kind, counts| Pass {
         kind,

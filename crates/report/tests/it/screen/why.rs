@@ -50,6 +50,33 @@ fn of_two_revisions_it_is_said_whether_the_code_changed() {
 }
 
 #[test]
+fn lines_of_one_function_are_one_row_that_names_them_before_who_calls() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
+    let caller = analyse::Place {
+        function: "main.handle".to_owned(),
+        file: Some("main.go".to_owned()),
+        line: Some(20),
+        commit: None,
+    };
+    let line = |line: &str, delta_ns| analyse::GapNode {
+        via: Some("main.work".to_owned()),
+        changed: Some(analyse::Change::None),
+        caller: Some(caller.clone()),
+        ..node(&["user", "own code", "main", "main.work", line], delta_ns, "own_code", None)
+    };
+    found.said = vec![line("main.go:13", -2200.0), line("main.go:14", -700.0), line("util.go:3", -200.0)];
+    let text = findings_text(&found, Style::Plain);
+    let row = "     3.1 µs   94 %  main.work, main.go:13, 14 and util.go:3 (own code); called from";
+    assert!(text.contains(row) && text.matches("main.work").count() == 1, "{text}");
+    // What goes the other way is another row.
+    found.said[1].delta_ns = 700.0;
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("main.work, main.go:13 and util.go:3 (own code)"), "{text}");
+    assert!(text.contains("main.work, main.go:14 (own code)"), "{text}");
+}
+
+#[test]
 fn where_idle_time_is_part_of_a_gap_its_causes_have_the_places_of_their_nodes() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
     // Of twice as much as the CPU time differs.

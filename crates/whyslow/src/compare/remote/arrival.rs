@@ -39,12 +39,13 @@ pub(super) fn ssh(machine: &Machine, script: &str) -> anyhow::Result<Vec<String>
     Ok(words)
 }
 
-/// What runs there first, and complains in English: tells which machine it is, takes this program where it is not there yet, and becomes its agent. The
-/// file is named by its content, so that it never has to be replaced.
+/// What runs there first, and complains in English: tells which machine it is, takes this program where it is not there yet, and becomes
+/// its agent. The file is named by its content, and is sent again where that is another, or cannot be told.
 pub(super) fn script(sha256: &str, bytes: u64) -> String {
     format!(
         r#"umask 077; d="${{XDG_CACHE_HOME:-$HOME/.cache}}/whyslow/agents"; f="$d/{sha256}"
-if [ -x "$f" ] && [ "$(wc -c < "$f")" -eq {bytes} ]; then echo "{MARK}$(uname -s) $(uname -m) has"
+s="$(sha256sum 2>/dev/null < "$f")"
+if [ -x "$f" ] && [ "${{s%% *}}" = {sha256} ]; then echo "{MARK}$(uname -s) $(uname -m) has"
 else
 echo "{MARK}$(uname -s) $(uname -m) needs"; read -r go || exit 0
 (LC_ALL=C; export LC_ALL; mkdir -p "$d" && head -c {bytes} > "$f.$$" && [ "$(wc -c < "$f.$$")" -eq {bytes} ] && chmod 700 "$f.$$" && mv "$f.$$" "$f") || {{ rm -f "$f.$$"; exit 1; }}
@@ -124,6 +125,15 @@ pub(super) fn complaint(machine: &Machine, reached: bool, lines: &[String]) -> S
         ),
         (None, None) => format!("the connection to {machine} ended: ssh says no reason"),
     }
+}
+
+/// That the machine has said nothing for so many seconds.
+pub(super) fn silence(machine: &Machine, seconds: u64) -> String {
+    let by_hand = match machine.port() {
+        Some(port) => format!("ssh -p {port} {} true", machine.destination()),
+        None => format!("ssh {} true", machine.destination()),
+    };
+    format!("{machine} says nothing for {seconds} s: try '{by_hand}', which has to end at once")
 }
 
 /// A place for what ssh says before there is a run directory.
