@@ -436,10 +436,9 @@ fn look(
     let begun = Instant::now();
     let mut course = Course::new(piloted.warming);
     // Whatever it does at its first requests alone is no stop.
-    let (mut pool, mut turns) = (None, Vec::new());
+    let mut pool = None;
     let warmed = loop {
         let warmed = together.turn(0, 0, &asking(WARM, pool), &mut Unwatched)?;
-        turns.extend(pool.map(|_| warmed.slice));
         pool = Some(0);
         course.add(&warmed.slice, &warmed.observed.target);
         if begun.elapsed() >= WATCH && course.is_over(timing) {
@@ -449,14 +448,13 @@ fn look(
     piloted.warming = course.warming();
     piloted.only_slow = piloted.warming.class != course.class();
     let taken = together.turn(0, 0, &asking(LOAD, pool), &mut Unwatched)?;
-    turns.push(taken.slice);
     let mut watched = Watched::default();
     let one_answer = Duration::from_secs_f64(one_answer_s);
-    watched.add(&together.pooled(0, 0, None)?, one_answer, &turns);
+    watched.add(&together.pooled(0, 0, None)?, one_answer);
     if watched.is_suspect() {
         watched = Watched::default();
-        let again = together.turn(0, 0, &asking(STOPPED, pool), &mut Unwatched)?;
-        watched.add(&together.pooled(0, 0, None)?, one_answer, &[again.slice]);
+        together.turn(0, 0, &asking(STOPPED, pool), &mut Unwatched)?;
+        watched.add(&together.pooled(0, 0, None)?, one_answer);
     }
     piloted.stops = watched.stops();
     let report = &taken.report;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use model::job::TurnReport;
-use model::record::{Slice, Stopping, Stops};
+use model::record::{Stopping, Stops};
 use model::units::Span;
 
 use super::generator::Pooled;
@@ -28,8 +28,6 @@ const SAME_NS: u64 = 1_000_000;
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
 
-/// Part of its stops for which other processes had a server's CPUs from which on these, and not it, may have stopped it.
-const BY_OTHERS: f64 = 0.5;
 /// How long a first block looks for stops that come too seldom for a pilot.
 pub(super) const LOOK: Duration = Duration::from_millis(7500);
 
@@ -39,14 +37,11 @@ pub(super) struct Watched {
     /// Begin and end of each stop.
     stops_ns: Vec<[u64; 2]>,
     watched_ns: u64,
-    /// For how long other processes, or other machines of the host, had its CPUs meanwhile.
-    others_ns: u64,
 }
 
 impl Watched {
     /// Adds what was seen of a server of which one request asked alone takes `one_answer`.
-    pub(super) fn add(&mut self, pooled: &Pooled, one_answer: Duration, turns: &[Slice]) {
-        self.others_ns += turns.iter().map(others_ns).sum::<u64>();
+    pub(super) fn add(&mut self, pooled: &Pooled, one_answer: Duration) {
         let response_ns = &pooled.load.response_ns;
         let mean_ns = (response_ns.count > 0).then_some(response_ns.mean as u64);
         let alone_ns = u64::try_from(one_answer.as_nanos()).unwrap_or(u64::MAX);
@@ -71,15 +66,12 @@ impl Watched {
         self.stops().is_some_and(counts)
     }
 
-    /// How it stopped; nothing where it did not, or others may have stopped it. Of several stops the time counts from the first to the one after the last, or to the end of
+    /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last, or to the end of
     /// the last.
     pub(super) fn stops(&self) -> Option<Stops> {
         let count = self.long().count() as u64;
         let (first, last) = (self.long().next()?, self.long().last()?);
         let stopped_ns: u64 = self.long().map(|[begin, end]| end - begin).sum();
-        if self.others_ns as f64 >= BY_OTHERS * stopped_ns as f64 {
-            return None;
-        }
         let watched_ns = match count {
             1 => self.watched_ns.max(last[1] - first[0]),
             _ => ((last[0] - first[0]) * count / (count - 1)).max(last[1] - first[0]),
@@ -100,22 +92,11 @@ impl Watched {
 pub(super) struct Lateness {
     /// Begin of each turn, its end, and when all was answered.
     turns_ns: Vec<[u64; 3]>,
-    others_ns: u64,
-}
-
-/// For how long others had the server's CPUs in a turn.
-fn others_ns(turn: &Slice) -> u64 {
-    turn.others_ns + turn.steal_ns
 }
 
 impl Lateness {
     pub(super) fn add(&mut self, report: &TurnReport) {
         self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
-    }
-
-    /// What else is known of the last turn.
-    pub(super) fn note(&mut self, turn: &Slice) {
-        self.others_ns += others_ns(turn);
     }
 
     /// How it stopped; nothing where it did not. What passed of a stop before its turn ended is not in it.
@@ -127,7 +108,7 @@ impl Lateness {
         late_ns.sort_unstable();
         let usual_ns = late_ns[late_ns.len() / 2];
         let late: Vec<[u64; 2]> = self.turns_ns.iter().map(|[_, end, quiet]| [*end, *quiet]).collect();
-        let mut watched = Watched { others_ns: self.others_ns, ..Watched::default() };
+        let mut watched = Watched::default();
         watched.add_stops(&late, end.saturating_sub(*begin), usual_ns);
         watched.stops()
     }
@@ -221,14 +202,6 @@ mod tests {
         assert!(counts(once) && !is_told(once), "one may have been of the machine");
         assert_eq!(in_turns([100; 50]), None, "each answer takes as long");
         assert_eq!(in_turns([]), None);
-    }
-
-    #[test]
-    fn what_others_did_with_its_cpus_is_no_stop_of_a_server() {
-        let mut watched = watched([[100, 130], [200, 230], [300, 330]], 1000);
-        assert!(watched.is_suspect());
-        watched.others_ns = 50 * MS;
-        assert_eq!(watched.stops(), None);
     }
 
     #[test]

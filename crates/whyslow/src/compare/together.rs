@@ -201,7 +201,6 @@ impl<'a> Together<'a> {
         let observed = observed(seen, &report);
         let slice = slice(cycle, self.turns, &report, &observed);
         self.turns += 1;
-        self.lateness[index].note(&slice);
         Ok(Taken { report, observed, slice })
     }
 

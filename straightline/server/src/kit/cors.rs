@@ -19,7 +19,7 @@ use std::time::Duration;
 /// ```
 ///
 /// It lets no request through or not: it tells browsers what pages may read. An answer that the server makes of an error
-/// of the handler is for no page to read.
+/// of the handler says the same as the others.
 #[derive(Clone, Debug)]
 pub struct Cors {
     /// `None` for every origin.
@@ -94,13 +94,13 @@ impl Cors {
         let asks = request.method() == "OPTIONS" && request.header("access-control-request-method").is_some();
         let mut response = match &self.origins {
             // What is told depends on who asks, and so does what a cache keeps.
-            Some(_) => response.header("vary", "origin")?,
+            Some(_) => response.lasting_header("vary", "origin")?,
             None => response,
         };
         if let Some(origin) = origin {
-            response = response.header("access-control-allow-origin", origin)?;
+            response = response.lasting_header("access-control-allow-origin", origin)?;
             if self.credentials {
-                response = response.header("access-control-allow-credentials", "true")?;
+                response = response.lasting_header("access-control-allow-credentials", "true")?;
             }
         }
         if !asks {

@@ -3,7 +3,7 @@
 //! | feature | part |
 //! |---|---|
 //! | `router` | `Router`: handlers by method and path |
-//! | `files` | `Files`: the files of a folder, with ranges and conditions |
+//! | `files` | `Files`: the files of a folder, with ranges and conditions, compressed beforehand or not |
 //! | `compress` | `Compressed`: answers in Brotli or gzip, as the client likes |
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
@@ -17,6 +17,9 @@
 
 #[cfg(feature = "access-log")]
 mod access_log;
+#[cfg(any(feature = "compress", feature = "files"))]
+#[cfg_attr(not(feature = "compress"), expect(unreachable_pub, reason = "it is exported with `Compressed`"))]
+mod coding;
 #[cfg(feature = "compress")]
 mod compress;
 #[cfg(feature = "cookies")]
@@ -51,7 +54,9 @@ pub mod websocket;
 #[cfg(feature = "access-log")]
 pub use access_log::{Entry, logged};
 #[cfg(feature = "compress")]
-pub use compress::{Coding, Compressed, preferred};
+pub use coding::{Coding, preferred};
+#[cfg(feature = "compress")]
+pub use compress::Compressed;
 #[cfg(feature = "cors")]
 pub use cors::Cors;
 #[cfg(feature = "events")]

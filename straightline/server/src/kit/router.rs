@@ -11,7 +11,7 @@ use std::io;
 type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::Result<Done> + Send + Sync;
 
 /// Handlers by method and path. A path may hold parameters, `/books/{id}`, and end in one for all the rest,
-/// `/files/{*path}`.
+/// `/files/{*path}`. The rest may be empty: `/files/` is answered there, too, unless it has a route of its own.
 ///
 /// HEAD is answered by the handler of GET, whose body is then not sent. An unknown path is answered with 404, an
 /// unknown method of a known path with 405; OPTIONS says which there are, and of `*` those of all paths.
@@ -32,6 +32,8 @@ pub struct Router {
     /// Places in `paths`.
     routes: matchit::Router<usize>,
     paths: Vec<Methods>,
+    /// Paths that are in `routes` only as those of an empty rest.
+    without_rest: Vec<String>,
 }
 
 /// The handlers of one path.
@@ -100,9 +102,7 @@ impl Router {
         let known = self.paths.iter().position(|methods| methods.pattern == path);
         let place = known.unwrap_or(self.paths.len());
         if known.is_none() {
-            let cause = |error: matchit::InsertError| error.to_string();
-            let inserted = self.routes.insert(path, place).map_err(cause);
-            inserted.map_err(|cause| RouteError::Path { path: path.to_owned(), cause })?;
+            self.insert(path, place)?;
             self.paths.push(Methods { pattern: path.to_owned(), handlers: Vec::new() });
         }
         let handlers = &mut self.paths[place].handlers;
@@ -112,6 +112,23 @@ impl Router {
         let name = Name::keep(&format!("{method} {path}"));
         handlers.push((name, method.to_owned(), Box::new(handler)));
         Ok(self)
+    }
+
+    fn insert(&mut self, path: &str, place: usize) -> Result<(), RouteError> {
+        if let Some(at) = self.without_rest.iter().position(|other| other == path) {
+            self.without_rest.swap_remove(at);
+            self.routes.remove(path);
+        }
+        let wrong = |error: matchit::InsertError| error.to_string();
+        let inserted = self.routes.insert(path, place).map_err(wrong);
+        inserted.map_err(|cause| RouteError::Path { path: path.to_owned(), cause })?;
+        // What takes the rest of a path takes no empty one by itself. Where that path is known, it has a route of its own.
+        if let Some((before, _)) = rest_of(path)
+            && self.routes.insert(before, place).is_ok()
+        {
+            self.without_rest.push(before.to_owned());
+        }
+        Ok(())
     }
 
     /// Answers a request.
@@ -133,7 +150,8 @@ impl Router {
         match methods.handler(request.method()) {
             Some((name, _, handler)) => {
                 request.name_route(name);
-                handler(request, response, &Params { found: found.params })
+                let rest = rest_of(&methods.pattern).map(|(_, name)| name);
+                handler(request, response, &Params { found: found.params, rest })
             }
             None => {
                 let status = if request.method() == "OPTIONS" { 204 } else { 405 };
@@ -161,6 +179,13 @@ impl Methods {
     }
 }
 
+/// What stands before the parameter for all the rest, and its name, if a path ends in one.
+fn rest_of(path: &str) -> Option<(&str, &str)> {
+    let (before, name) = path.strip_suffix('}')?.rsplit_once("{*")?;
+    // Braces that are doubled stand for themselves.
+    if before.ends_with('{') { None } else { Some((before, name)) }
+}
+
 /// The value of `Allow`, where these methods have handlers.
 fn allowed<'m>(methods: impl Iterator<Item = &'m str>) -> String {
     let mut allowed = Vec::new();
@@ -179,12 +204,14 @@ fn allowed<'m>(methods: impl Iterator<Item = &'m str>) -> String {
 #[derive(Debug)]
 pub struct Params<'p> {
     found: matchit::Params<'p, 'p>,
+    /// The name of that for all the rest, which may be empty.
+    rest: Option<&'p str>,
 }
 
 impl Params<'_> {
     /// The part called `name`, as it was sent.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.found.get(name)
+        self.found.get(name).or_else(|| self.rest.filter(|rest| *rest == name).map(|_| ""))
     }
 
     /// The part called `name`, decoded; empty if the route has none of this name.

@@ -42,7 +42,7 @@ struct State<C> {
 
 /// What one is given who wants a connection.
 #[derive(Debug)]
-pub(super) enum Grant<C> {
+enum Grant<C> {
     /// One that rested, or that another has just given back. Whoever takes it looks first whether it is quiet.
     Connection(Box<C>),
     /// Leave to open one.
@@ -56,6 +56,28 @@ pub(super) enum Missed {
     Late,
     /// The wait was broken off.
     Stopped(io::Error),
+}
+
+/// How connections are opened for one who wants one.
+pub(super) trait Opener<C> {
+    type Error;
+
+    /// Opens a connection.
+    fn open(&self) -> Result<C, Self::Error>;
+
+    /// Why nothing is given.
+    fn missed(&self, missed: Missed) -> Self::Error;
+
+    /// Whether one that rested can be used.
+    fn is_quiet(&self, connection: &mut C) -> bool;
+
+    /// Whether the server has no room for one more.
+    fn is_full(&self, error: &Self::Error) -> bool;
+
+    /// Says so if nobody wants it any more, asked after a wait.
+    fn check_wanted(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// How many connections a pool has, over all shards.
@@ -127,8 +149,43 @@ impl<C: Send + 'static, B: Default + Send + Sync + 'static> Shelves<C, B> {
 }
 
 impl<C, B> Shelf<C, B> {
-    /// A connection, or leave to open one, in the order in which they were asked for; and whether it was waited for.
-    pub(super) fn take(&self, most: usize, deadline: Instant) -> Result<(Grant<C>, bool), Missed> {
+    /// A connection that can be used, in the order in which they were asked for, and its place.
+    ///
+    /// Where the server has no room for one more, it waits for one of the others, as long as there are any.
+    pub(super) fn obtain<O: Opener<C>>(
+        self: Arc<Self>,
+        most: usize,
+        deadline: Instant,
+        opener: &O,
+    ) -> Result<Placed<C, B>, O::Error> {
+        let (mut grant, mut waited) = self.take(most, deadline).map_err(|missed| opener.missed(missed))?;
+        loop {
+            if let Err(unwanted) = if waited { opener.check_wanted() } else { Ok(()) } {
+                self.give(grant);
+                return Err(unwanted);
+            }
+            // From here on it is given back whatever happens.
+            let place = Place::on(Arc::clone(&self));
+            if let Grant::Connection(mut connection) = grant
+                && opener.is_quiet(&mut connection)
+            {
+                return Ok((connection, place));
+            }
+            let full = match opener.open() {
+                Ok(connection) => return Ok((Box::new(connection), place)),
+                Err(error) if opener.is_full(&error) => error,
+                Err(error) => return Err(error),
+            };
+            (grant, waited) = match place.wait_for_another(deadline) {
+                Ok(Some(grant)) => (grant, true),
+                Ok(None) | Err(Missed::Late) => return Err(full),
+                Err(missed) => return Err(opener.missed(missed)),
+            };
+        }
+    }
+
+    /// A connection, or leave to open one; and whether it was waited for.
+    fn take(&self, most: usize, deadline: Instant) -> Result<(Grant<C>, bool), Missed> {
         let promise = {
             let mut state = unpoisoned(&self.state);
             if state.waiting.is_empty() {
@@ -144,11 +201,15 @@ impl<C, B> Shelf<C, B> {
             state.waiting.push_back(Arc::clone(&promise));
             promise
         };
-        let taken = promise.take_until(Some(deadline));
-        match taken {
-            Ok(Some(grant)) => Ok((grant, true)),
+        self.wait(&promise, deadline).map(|grant| (grant, true))
+    }
+
+    /// Waits in line.
+    fn wait(&self, promise: &Arc<Promise<Grant<C>>>, deadline: Instant) -> Result<Grant<C>, Missed> {
+        match promise.take_until(Some(deadline)) {
+            Ok(Some(grant)) => Ok(grant),
             taken => {
-                self.leave(&promise);
+                self.leave(promise);
                 Err(taken.map_or_else(Missed::Stopped, |_| Missed::Late))
             }
         }
@@ -169,7 +230,7 @@ impl<C, B> Shelf<C, B> {
     }
 
     /// Gives what came free to the next in line.
-    pub(super) fn give(&self, grant: Grant<C>) {
+    fn give(&self, grant: Grant<C>) {
         let mut state = unpoisoned(&self.state);
         let next = state.waiting.pop_front();
         match (next, grant) {
@@ -181,17 +242,38 @@ impl<C, B> Shelf<C, B> {
     }
 }
 
+/// A connection that is used, and where it goes back to.
+pub(super) type Placed<C, B> = (Box<C>, Place<C, B>);
+
 /// One connection's place on a shelf.
 #[derive(Debug)]
 pub(super) struct Place<C, B = ()> {
     shelf: Arc<Shelf<C, B>>,
-    /// Whether its connection is on the shelf again.
+    /// Whether it needs no more to be given back.
     kept: bool,
 }
 
 impl<C, B> Place<C, B> {
-    pub(super) fn on(shelf: Arc<Shelf<C, B>>) -> Self {
+    fn on(shelf: Arc<Shelf<C, B>>) -> Self {
         Self { shelf, kept: false }
+    }
+
+    /// Gives the place up for the first in line, if there are others that can come back; nothing otherwise.
+    fn wait_for_another(mut self, deadline: Instant) -> Result<Option<Grant<C>>, Missed> {
+        let promise = Promise::new();
+        {
+            let mut state = unpoisoned(&self.shelf.state);
+            if state.open == 1 {
+                return Ok(None);
+            }
+            state.open -= 1;
+            self.kept = true;
+            if let Some(connection) = state.idle.pop() {
+                return Ok(Some(Grant::Connection(connection)));
+            }
+            state.waiting.push_front(Arc::clone(&promise));
+        }
+        self.shelf.wait(&promise, deadline).map(Some)
     }
 
     /// Gives a connection back; one that nobody can use goes, and leaves its place to another.

@@ -1,5 +1,6 @@
 //! What can go wrong before a server runs, and what a handler's error may say.
 
+use crate::rt::is_cancelled;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -113,15 +114,25 @@ impl StatusError {
         self
     }
 
-    /// The status that `error` is answered with, if it says one.
+    /// The status that `error` is answered with, if it says one: that of a `StatusError`, and 503 where the coroutine was cancelled.
     pub fn status_of(error: &io::Error) -> Option<u16> {
-        error.get_ref()?.downcast_ref::<Self>().map(|error| error.status)
+        said_by(error).map(|(status, _)| status)
     }
+}
 
-    /// The text of the answer.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
+/// What the client of a handler that failed with `error` is told. What else the error says stays with the server.
+pub(crate) fn answer_to(error: &io::Error) -> (u16, &str) {
+    said_by(error).unwrap_or((500, "the handler failed"))
+}
+
+/// The status and the text that an error says by itself.
+fn said_by(error: &io::Error) -> Option<(u16, &str)> {
+    if is_cancelled(error) {
+        // By a drain: the next server may answer it.
+        return Some((503, "the request was cancelled"));
     }
+    let said = error.get_ref()?.downcast_ref::<StatusError>()?;
+    Some((said.status, &said.message))
 }
 
 impl fmt::Display for StatusError {

@@ -51,6 +51,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) expects: Cell<bool>,
     /// Whether bytes of the body are still to be received.
     pub(crate) body_left: Cell<BodyLeft>,
+    /// Fields, as lines, that stay on the answer whatever becomes of the handler.
+    pub(crate) lasting: RefCell<Vec<u8>>,
     /// The route that a router chose.
     pub(crate) route: Cell<Option<&'static Name>>,
     pub(crate) is_head: bool,
@@ -79,6 +81,7 @@ impl<'a> Exchange<'a> {
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
+            lasting: RefCell::new(Vec::new()),
             route: Cell::new(None),
             is_head: view.has_method(b"HEAD"),
             upgrade: head.upgrade,

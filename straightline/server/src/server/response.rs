@@ -90,6 +90,17 @@ pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) 
 /// Source: RFC 9110, section 15.3.6.
 const RESET_CONTENT: u16 = 205;
 
+/// What describes the text that the server answers an error with.
+const OF_ERRORS: [&str; 7] = [
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+];
+
 /// Whether a response of this status never has a body.
 fn is_bodiless(status: u16) -> bool {
     status == 204 || status == 304
@@ -140,6 +151,32 @@ impl<'a> Response<'a, Fresh> {
         }
         write::header(self.begun_head()?.bytes_mut(), name, value).map_err(invalid)?;
         Ok(self)
+    }
+
+    /// Adds a field that stays if the handler fails: the answer that the server makes of an error or a panic has it as well. For
+    /// what is put around handlers: who may read answers, the number of a request, what a browser may do with them.
+    ///
+    /// ```
+    /// # use straightline::{Done, Request, Response, StatusError};
+    /// fn numbered<'a>(_: &mut Request<'a>, response: Response<'a>) -> std::io::Result<Done> {
+    ///     let response = response.lasting_header("x-request-id", "17")?;
+    ///     drop(response); // whatever becomes of it
+    ///     Err(StatusError::new(404, "there is no such book").into()) // answered with the number
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Response::header`]; `InvalidInput` also for what the server says of the text of an error itself: `Connection`, `Date`, and
+    /// fields that begin with `Content-` and are about the body.
+    pub fn lasting_header(self, name: &str, value: impl AsRef<[u8]>) -> io::Result<Self> {
+        if OF_ERRORS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            return Err(invalid("this field is the server's own where the handler fails"));
+        }
+        let (value, lasting) = (value.as_ref(), &self.exchange.lasting);
+        let response = self.header(name, value)?;
+        write::header(&mut lasting.borrow_mut(), name, value).map_err(invalid)?;
+        Ok(response)
     }
 
     /// Adds a field that was checked before, and is copied.

@@ -5,7 +5,7 @@
 use super::body::{After as AfterBody, Body};
 use super::buffer::Input;
 use super::conn::{After, Conn, Start};
-use super::error::StatusError;
+use super::error::answer_to;
 use super::event::Event;
 use super::exchange::{CONNECTION_CLOSE, Exchange, Progress};
 use super::limits::OUTPUT_BYTES;
@@ -250,7 +250,8 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
     conn.output().borrow_mut().discard_open();
     exchange.settle_keep();
     exchange.keep.set(sound && exchange.keep.get());
-    answer(conn, status, &message, exchange.connection_line(), exchange.is_head);
+    let own = [exchange.connection_line(), &**exchange.lasting.borrow()].concat();
+    answer(conn, status, &message, &own, exchange.is_head);
     match exchange.keep.get() {
         true if body.is_done() => None,
         true => drain(exchange, body),
@@ -270,9 +271,9 @@ pub(super) fn note_failure(exchange: &Exchange<'_>, outcome: &Outcome) -> (u16, 
         }
         Outcome::Failed(error) => {
             counters.handler_errors.add(1);
-            let (status, message) = status_of(error);
+            let (status, message) = answer_to(error);
             tell_failure(exchange, error, status);
-            (status, message)
+            (status, message.to_owned())
         }
         Outcome::Answered => (500, "the handler did not answer".to_owned()),
     }
@@ -294,14 +295,6 @@ fn give_up(conn: &Conn) -> After {
     After::Close
 }
 
-/// The status and text for a handler's error. What it says stays with the server unless it is meant for the client.
-fn status_of(error: &io::Error) -> (u16, String) {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<StatusError>()) {
-        Some(said) => (StatusError::status_of(error).unwrap_or(500), said.message().to_owned()),
-        None => (500, "the handler failed".to_owned()),
-    }
-}
-
 /// Answers a request that reaches no handler, and says that the connection closes.
 pub(crate) fn refuse(conn: &Conn, status: u16, message: &str) {
     tell_refusal(conn, status, message);
@@ -315,8 +308,8 @@ pub(super) fn tell_refusal(conn: &Conn, status: u16, message: &str) {
     conn.worker().tell(Event::RequestRefused { peer, status, reason });
 }
 
-/// Appends an answer of the server's own, with the field that says whether the connection is kept.
-fn answer(conn: &Conn, status: u16, message: &str, connection: &[u8], is_head: bool) {
+/// Appends an answer of the server's own, with these lines in its head: whether the connection is kept, and what lasts.
+fn answer(conn: &Conn, status: u16, message: &str, lines: &[u8], is_head: bool) {
     let worker = conn.worker();
     let mut output = conn.output().borrow_mut();
     let out = output.bytes_mut();
@@ -324,7 +317,7 @@ fn answer(conn: &Conn, status: u16, message: &str, connection: &[u8], is_head: b
         out.extend_from_slice(b"HTTP/1.1 500 Internal Server Error\r\n");
     }
     out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
-    out.extend_from_slice(connection);
+    out.extend_from_slice(lines);
     worker.push_length_and_date(out, message.len() as u64 + 1);
     http1::write::end_of_head(out);
     if !is_head {

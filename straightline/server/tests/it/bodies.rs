@@ -2,7 +2,9 @@
 
 mod generated;
 
+use crate::http2::raw::{Raw, asking, block, frame};
 use crate::support::{Client, MODELS, Model, TestServer};
+use http2::frame::{END_HEADERS, END_STREAM, HEADERS};
 use std::io::{self, Read};
 use straightline::kit::forms::{Form, Multipart};
 use straightline::kit::{Cors, cookies, json};
@@ -243,4 +245,75 @@ fn only_pages_that_are_named_may_read() {
     }
     assert_eq!(get("OPTIONS", "/", "Origin: https://a.example\r\n").text(), "hi", "no question of a browser");
     assert_eq!(get("GET", "/", "").header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn pages_that_are_named_may_read_errors_too() {
+    fn handle(request: &mut Request<'_>) -> io::Result<()> {
+        match request.path() {
+            "/none" => Err(straightline::StatusError::new(404, "there is none").into()),
+            "/fails" => Err(io::Error::other("meant to")),
+            "/body" => json::read::<u8>(request, 1).map(|_| ()),
+            "/panic" => std::panic::resume_unwind(Box::new("meant to")),
+            _ => Ok(()),
+        }
+    }
+    fn answer<'a>(request: &mut Request<'a>, response: Response<'a>) -> io::Result<Done> {
+        let cors = Cors::for_origins(&["https://a.example"]).credentials();
+        let response = response.lasting_header("X-Request-Id", "17")?.header("x-lost", "1")?;
+        cors.serve(request, response, |request, response| {
+            handle(request)?;
+            response.send(b"well")
+        })
+    }
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        for (path, status) in [("/", 200), ("/none", 404), ("/fails", 500), ("/body", 415), ("/panic", 500)] {
+            for (origin, allowed) in [("https://a.example", true), ("https://b.example", false)] {
+                let mut client = server.connect();
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\n\r\n").as_bytes());
+                let answer = client.response();
+                assert_eq!(answer.status, status, "{model}: {path}");
+                let field = |name: &str| answer.header(name);
+                let wanted = allowed.then_some(origin);
+                assert_eq!(field("access-control-allow-origin").as_deref(), wanted, "{model}: {path}");
+                assert_eq!(field("access-control-allow-credentials").is_some(), allowed, "{model}: {path}");
+                assert_eq!(field("vary").as_deref(), Some("origin"), "{model}: {path}");
+                assert_eq!(field("x-request-id").as_deref(), Some("17"), "{model}: {path}");
+                assert_eq!(field("x-lost").is_some(), status == 200, "{model}: {path}");
+                assert_eq!(answer.head.matches("X-Request-Id").count(), 1, "{model}: {path}");
+            }
+        }
+        if model == MODELS[0] {
+            let mut raw = Raw::open(&server);
+            let fields = block(&[&asking("GET", "/none")[..], &[("origin", "https://a.example")]].concat());
+            raw.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields));
+            let answer = raw.answer(1);
+            assert_eq!((answer.status(), answer.text().as_str()), ("404", "there is none\n"));
+            assert_eq!(answer.field("access-control-allow-origin"), Some("https://a.example"));
+            assert_eq!(answer.field("x-request-id"), Some("17"));
+        }
+    }
+}
+
+#[test]
+fn what_the_server_says_of_an_error_itself_cannot_last() {
+    let server = TestServer::new(|request, response| {
+        let name = request.query().unwrap_or_default().to_owned();
+        response.lasting_header(&name, "1")?.send(b"")
+    });
+    for (name, status) in [
+        ("content-security-policy", 200),
+        ("Content-Type", 500),
+        ("content-length", 500),
+        ("Date", 500),
+        ("connection", 500),
+        ("transfer-encoding", 500),
+        ("no%20token", 200),
+        ("", 500),
+    ] {
+        let mut client = server.connect();
+        client.send(format!("GET /?{name} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        assert_eq!(client.response().status, status, "{name}");
+    }
 }

@@ -92,7 +92,7 @@ fn files_are_served_and_nothing_else_is() {
         "/link-out.txt",
         "/.hidden",
         "/%2ehidden",
-        "/below",
+        "/below/.well-known",
         "/a.txt/",
         "/pipe",
         "/nothing",
@@ -103,6 +103,92 @@ fn files_are_served_and_nothing_else_is() {
     assert_eq!(ask(&mut client, "DELETE", "/a.txt", "").status, 405);
     let mut other = server.connect();
     assert_eq!(ask(&mut other, "GET", "/a%00.txt", "").status, 400);
+}
+
+#[test]
+fn a_folder_is_its_index_and_a_redirect_goes_there() {
+    let folder = Folder::new("folders");
+    std::fs::create_dir_all(folder.public().join("a:b")).unwrap();
+    std::fs::write(folder.public().join("a:b/index.html"), "<p>a:b").unwrap();
+    let server = files_server(&folder);
+    let files = Files::new(folder.public()).unwrap();
+    let routed = Router::new()
+        .route("GET", "/{site}/files/{*path}", move |request, response, params| {
+            files.serve(params.get("path").unwrap(), request, response)
+        })
+        .unwrap();
+    let routed = TestServer::new(move |request, response| routed.serve(request, response));
+    for (server, path, status, said) in [
+        (&server, "/below", 301, "./below/"),
+        (&server, "/below?a=1&b=//c", 301, "./below/?a=1&b=//c"),
+        (&server, "//below", 301, "./below/"),
+        (&server, "/%62elow", 301, "./%62elow/"),
+        (&server, "/a:b", 301, "./a:b/"),
+        (&server, "/a:b/", 200, "<p>a:b"),
+        (&server, "//evil.example", 404, ""),
+        (&server, "//evil.example/below", 404, ""),
+        (&routed, "/x/files/", 200, "<p>index"),
+        (&routed, "/x/files/below/", 200, "<p>below"),
+        (&routed, "/x/files/below", 301, "./below/"),
+        (&routed, "/x/files//below", 301, "./below/"),
+        (&routed, "/x/files", 404, ""),
+        (&routed, "/x/files/below/.well-known", 404, ""),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let answer = ask(&mut server.connect(), method, path, "");
+            assert_eq!(answer.status, status, "{method} {path}");
+            match status {
+                301 => assert_eq!(answer.header("location").as_deref(), Some(said), "{method} {path}"),
+                200 if method == "GET" => assert_eq!(answer.text(), said, "{path}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_were_compressed_beforehand_are_sent_to_those_who_take_them() {
+    let folder = Folder::new("precompressed");
+    for (file, text) in
+        [("a.css", "plain"), ("a.css.gz", "gzip!"), ("a.css.br", "brotl"), ("index.html.gz", "zipped index")]
+    {
+        let path = folder.public().join(file);
+        std::fs::write(&path, text).unwrap();
+        // As a build leaves them, so that neither time nor size tells them apart.
+        let times = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+        std::fs::File::options().append(true).open(&path).unwrap().set_times(times).unwrap();
+    }
+    let css = "text/css; charset=utf-8";
+    let files = Files::new(folder.public()).unwrap().precompressed();
+    let server = TestServer::new(move |request, response| files.serve(request.path(), request, response));
+    let mut client = server.connect();
+    let mut etags = Vec::new();
+    for (path, accepted, coding, kind, body) in [
+        ("/a.css", "", None, css, "plain"),
+        ("/a.css", "gzip, br", Some("br"), css, "brotl"),
+        ("/a.css", "br;q=0.5, gzip", Some("gzip"), css, "gzip!"),
+        ("/a.css", "br;q=0, gzip;q=0", None, css, "plain"),
+        ("/a.css", "identity, gzip;q=0.5", None, css, "plain"),
+        ("/", "br, gzip", Some("gzip"), "text/html; charset=utf-8", "zipped index"),
+        ("/a.txt", "br, gzip", None, "text/plain; charset=utf-8", "0123456789"),
+        ("/a.css.gz", "br, gzip", None, "application/gzip", "gzip!"),
+    ] {
+        let answer = ask(&mut client, "GET", path, &format!("Accept-Encoding: {accepted}\r\n"));
+        let what = format!("{path} for {accepted}");
+        assert_eq!((answer.status, answer.text().as_str()), (200, body), "{what}");
+        assert_eq!(answer.header("content-encoding").as_deref(), coding, "{what}");
+        assert_eq!(answer.header("content-type").as_deref(), Some(kind), "{what}");
+        assert_eq!(answer.header("vary").as_deref(), Some("accept-encoding"), "{what}");
+        etags.push(answer.header("etag").unwrap());
+    }
+    assert!(etags[0] != etags[1] && etags[1] != etags[2] && etags[2] != etags[0], "{etags:?}");
+    let known = format!("If-None-Match: {}\r\n", etags[2]);
+    let again = ask(&mut client, "GET", "/a.css", &format!("Accept-Encoding: gzip\r\n{known}"));
+    assert_eq!((again.status, again.header("vary").as_deref()), (304, Some("accept-encoding")));
+    assert_eq!(ask(&mut client, "GET", "/a.css", &known).status, 200, "it is another answer");
+    let part = ask(&mut client, "GET", "/a.css", "Accept-Encoding: gzip\r\nRange: bytes=1-2\r\n");
+    assert_eq!((part.status, part.text().as_str()), (206, "zi"));
+    assert_eq!(part.header("content-encoding").as_deref(), Some("gzip"));
 }
 
 #[test]
@@ -246,6 +332,8 @@ fn the_site_of_the_examples_works() {
         ("GET", "/nowhere", "", 404, "there is nothing here\n"),
         ("GET", "/files/a.txt", "Range: bytes=0-0\r\n", 206, "0"),
         ("GET", "/files/../secret.txt", "", 404, "there is no such file\n"),
+        ("GET", "/files/", "", 200, "<p>index"),
+        ("GET", "/files/below", "", 301, ""),
         ("POST", "/length", "Content-Length: 3\r\n\r\nabc", 200, "3\n"),
     ] {
         // The body of the last one ends its head.
@@ -258,7 +346,7 @@ fn the_site_of_the_examples_works() {
         assert_eq!(answer.header("allow"), allow, "{method} {path}");
     }
     let log = LOG.lock().unwrap().clone();
-    assert_eq!(log.len(), 8, "{log:?}");
+    assert_eq!(log.len(), 10, "{log:?}");
     assert!(
         log[0].starts_with("127.0.0.1 - - [") && log[0].contains("\"GET /hello/J%C3%B6rg HTTP/1.1\" 200 14 ")
     );
@@ -395,6 +483,45 @@ fn options_tell_of_one_path_or_of_all() {
     ] {
         let answer = ask(&mut client, "OPTIONS", path, "");
         assert_eq!((answer.status, answer.header("allow").as_deref()), (status, allowed), "{path}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_path_may_be_nothing() {
+    let answer = |text: &'static str| {
+        move |_: &mut straightline::Request<'_>,
+              response: straightline::Response<'_>,
+              params: &straightline::kit::Params<'_>| {
+            response.send(format!("{text} {:?}", params.get("rest")).as_bytes())
+        }
+    };
+    let router = Router::new()
+        .route("GET", "/a/{*rest}", answer("a"))
+        .and_then(|router| router.route("GET", "/before/", answer("own")))
+        .and_then(|router| router.route("GET", "/before/{*rest}", answer("before")))
+        .and_then(|router| router.route("GET", "/after/{*rest}", answer("after")))
+        .and_then(|router| router.route("GET", "/after/", answer("own")))
+        .and_then(|router| router.route("GET", "/{{*rest}}", answer("braces")))
+        .and_then(|router| router.route("GET", "/all/{id}/{*rest}", answer("all")))
+        .unwrap();
+    let twice = Router::new()
+        .route("GET", "/a/{*rest}", answer("a"))
+        .and_then(|router| router.route("GET", "/a/", answer("own")))
+        .and_then(|router| router.route("GET", "/a/", answer("own")));
+    assert!(matches!(twice, Err(RouteError::Twice { .. })));
+    let server = TestServer::new(move |request, response| router.serve(request, response));
+    for (path, wanted) in [
+        ("/a/", "a Some(\"\")"),
+        ("/a/b/c", "a Some(\"b/c\")"),
+        ("/before/", "own None"),
+        ("/before/x", "before Some(\"x\")"),
+        ("/after/", "own None"),
+        ("/after/x", "after Some(\"x\")"),
+        ("/all/7/", "all Some(\"\")"),
+        ("/a", "there is nothing here\n"),
+        ("/", "there is nothing here\n"),
+    ] {
+        assert_eq!(ask(&mut server.connect(), "GET", path, "").text(), wanted, "{path}");
     }
 }
 

@@ -378,9 +378,11 @@ fn what_begins_after_the_deadline_is_cancelled_as_well() {
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     std::thread::sleep(Duration::from_millis(50));
     // It goes when it has its answer, which is an error, and does not keep its connection open.
-    let client = std::thread::spawn(move || client.response().status);
+    let client = std::thread::spawn(move || client.response());
     assert_eq!(running.drain(Duration::from_millis(50)).abandoned, 0);
-    assert_eq!(client.join().unwrap(), 500);
+    let answer = client.join().unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (503, "the request was cancelled\n"));
+    assert_eq!(answer.header("connection").as_deref(), Some("close"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 mod fake;
+mod few;
 mod pool;
 mod shared;
 mod tls;

@@ -188,8 +188,8 @@ fn read(stream: &mut TcpStream) -> bool {
 #[test]
 fn the_handler_is_told_what_is_wrong_with_the_server() {
     for (fault, wanted) in [
-        (Fault::Dies, 500),
-        (Fault::DiesAmidAnAnswer, 500),
+        (Fault::Dies, 503),
+        (Fault::DiesAmidAnAnswer, 503),
         (Fault::SaysNothing, 504),
         (Fault::SaysGarbage, 500),
         (Fault::SaysTooMuch, 500),

@@ -10,11 +10,14 @@ pub(super) struct Version {
     pub(super) bytes: u64,
     pub(super) modified_s: u64,
     pub(super) modified_ns: u32,
+    /// How it was coded beforehand: files that were made at once must be told apart.
+    pub(super) coding: Option<&'static str>,
 }
 
 impl Version {
     pub(super) fn etag(&self) -> String {
-        format!("\"{:x}.{:x}-{:x}\"", self.modified_s, self.modified_ns, self.bytes)
+        let coding = self.coding.unwrap_or_default();
+        format!("\"{:x}.{:x}-{:x}{coding}\"", self.modified_s, self.modified_ns, self.bytes)
     }
 
     pub(super) fn last_modified(&self) -> [u8; http1::write::DATE_BYTES] {
@@ -124,7 +127,7 @@ fn cut(range: &str, bytes: u64) -> Part {
 mod tests {
     use super::{Asked, Part, Version};
 
-    const FILE: Version = Version { bytes: 100, modified_s: 784_111_777, modified_ns: 5 };
+    const FILE: Version = Version { bytes: 100, modified_s: 784_111_777, modified_ns: 5, coding: None };
     const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sunday, 06-Nov-94 08:49:36 GMT";
 

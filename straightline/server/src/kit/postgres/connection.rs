@@ -189,11 +189,12 @@ impl Connection {
     /// What a statement takes and gives, as numbers of types.
     fn read_description(&mut self, patience: &Patience<'_>) -> Result<Description, Error> {
         let not_ours = |error: io::Error| Error::Protocol(error.to_string());
-        let (mut parameters, mut columns, mut failure) = (Vec::new(), Vec::new(), None);
+        let (mut parameters, mut columns, mut failure) = (None, Vec::new(), None);
         loop {
             match self.next(patience, &mut failure)? {
                 Message::ParameterDescription(body) => {
-                    parameters = body.parameters().collect().map_err(not_ours)?;
+                    let oids = body.parameters().collect().map_err(not_ours)?;
+                    parameters = Some(oids);
                 }
                 Message::RowDescription(body) => {
                     let fields = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
@@ -203,7 +204,8 @@ impl Connection {
                 Message::ErrorResponse(body) => note(&mut failure, &body)?,
                 Message::ReadyForQuery(body) => {
                     self.ready(body.status())?;
-                    return failure.map_or(Ok((parameters, columns)), Err);
+                    let parameters = parameters.ok_or_else(|| unexpected("a description"));
+                    return failure.map_or_else(|| Ok((parameters?, columns)), Err);
                 }
                 _ => return Err(unexpected("a description")),
             }

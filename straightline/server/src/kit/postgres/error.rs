@@ -11,8 +11,8 @@ use std::io;
 
 /// Why something cannot be had from the database.
 ///
-/// Returned from a handler by `?` it is answered with 503 where the database is busy or cannot be reached, with 504
-/// after a deadline, and with 500 for the rest; its text goes to nobody.
+/// Returned from a handler by `?` it is answered with 503 where the database is busy, cannot be reached or ended the connection,
+/// with 504 after a deadline, and with 500 for the rest; its text goes to nobody.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -114,6 +114,23 @@ impl Error {
         )
     }
 
+    /// The same failure for others whom it concerns.
+    pub(super) fn alike(&self) -> Self {
+        match self {
+            Self::Deadline => Self::Deadline,
+            Self::Connect(cause) => Self::Connect(io::Error::new(cause.kind(), cause.to_string())),
+            Self::TooManyConnections(said) => Self::TooManyConnections(said.clone()),
+            Self::Refused(said) => Self::Refused(said.clone()),
+            Self::Authentication(why) => Self::Authentication(why.clone()),
+            Self::Tls(why) => Self::Tls(why.clone()),
+            Self::Protocol(why) => Self::Protocol(why.clone()),
+            Self::Closed(said) => Self::Closed(said.clone()),
+            Self::Lost(cause) => Self::Lost(io::Error::new(cause.kind(), cause.to_string())),
+            Self::Server(said) => Self::Closed(Some(said.clone())),
+            _ => Self::Closed(None),
+        }
+    }
+
     /// What an error of the stream means once it is open.
     pub(super) fn of_stream(error: io::Error) -> Self {
         match error.kind() {
@@ -181,8 +198,17 @@ impl StdError for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Busy | Error::TooManyConnections(_) | Error::Connect(_) => {
+            Error::Busy | Error::TooManyConnections(_) => {
                 StatusError::new(503, "the database is busy").because(error).into()
+            }
+            Error::Connect(_) => {
+                StatusError::new(503, "the database cannot be reached").because(error).into()
+            }
+            Error::Closed(_) | Error::Lost(_) => {
+                StatusError::new(503, "the connection to the database ended").because(error).into()
+            }
+            Error::Server(ref said) if said.is_fatal() => {
+                StatusError::new(503, "the connection to the database ended").because(error).into()
             }
             Error::Deadline => StatusError::new(504, "the database takes too long").because(error).into(),
             Error::Cancelled(cause) => cause,

@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::error::Error;
 use super::patience::Patience;
 use super::shared::{Line, Shared};
-use crate::kit::shelf::{self, Grant, Missed, Shelves};
+use crate::kit::shelf::{self, Missed, Opener, Shelves};
 use crate::rt::waker::deadline_in;
 use crate::{ClientWatch, Request};
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(super) type Place = shelf::Place<Connection, Line>;
 /// Connections to one database, shared by handlers: each shard has some of its own, which it opens as they are needed.
 /// Handlers on threads share as many as one shard has.
 ///
-/// Who finds none waits in line. A connection that broke is replaced by the next who wants one.
+/// Who finds none waits in line, and so does who finds that the database has no room for one more, where the shard has others: during a
+/// restart, say, in which two processes have theirs. A connection that broke is replaced by the next who wants one.
 #[derive(Clone, Debug)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -81,7 +82,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`] if none came free in time; those of connecting.
+    /// [`Error::Busy`] if none came free in time; those of connecting, of which [`Error::TooManyConnections`] comes after a wait where the
+    /// shard has other connections.
     pub fn get(&self) -> Result<Client<'static>, Error> {
         self.take(None)
     }
@@ -107,26 +109,11 @@ impl Pool {
     }
 
     fn take<'r>(&self, watch: Option<ClientWatch<'r>>) -> Result<Client<'r>, Error> {
-        let (inner, shelf) = (&*self.inner, self.shelf());
+        let inner = &*self.inner;
         let deadline = deadline_in(inner.wait_time);
-        let (grant, waited) = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
-            Missed::Late => Error::Busy,
-            Missed::Stopped(error) => Error::of_stream(error),
-        })?;
-        if waited && watch.is_some_and(|client| client.is_gone()) {
-            shelf.give(grant);
-            return Err(Error::ClientGone);
-        }
-        // From here on it is given back whatever happens.
-        let place = Place::on(shelf);
-        let kept = match grant {
-            Grant::Connection(mut connection) => connection.wire.is_quiet().then_some(connection),
-            Grant::Leave => None,
-        };
-        let connection = match kept {
-            Some(connection) => connection,
-            None => Box::new(connect(&inner.config, &Patience { deadline: Some(deadline), client: watch })?),
-        };
+        let patience = Patience { deadline: Some(deadline), client: watch };
+        let opener = Wanted { config: &inner.config, patience };
+        let (connection, place) = self.shelf().obtain(inner.connections, deadline, &opener)?;
         Ok(Client::over(Arc::clone(&inner.config), connection, watch, Some(place)))
     }
 
@@ -138,5 +125,42 @@ impl Pool {
     /// The shelf of the present shard. Threads without a shard share one.
     pub(super) fn shelf(&self) -> Arc<Shelf> {
         self.inner.shelves.here()
+    }
+}
+
+/// A connection that somebody wants.
+struct Wanted<'w> {
+    config: &'w Config,
+    patience: Patience<'w>,
+}
+
+impl Opener<Connection> for Wanted<'_> {
+    type Error = Error;
+
+    fn open(&self) -> Result<Connection, Error> {
+        connect(self.config, &self.patience)
+    }
+
+    fn missed(&self, missed: Missed) -> Error {
+        match missed {
+            Missed::Late => Error::Busy,
+            Missed::Stopped(error) => Error::of_stream(error),
+        }
+    }
+
+    fn is_quiet(&self, connection: &mut Connection) -> bool {
+        connection.wire.is_quiet()
+    }
+
+    fn is_full(&self, error: &Error) -> bool {
+        matches!(error, Error::TooManyConnections(_))
+    }
+
+    fn check_wanted(&self) -> Result<(), Error> {
+        if self.patience.client.is_some_and(|client| client.is_gone()) {
+            Err(Error::ClientGone)
+        } else {
+            Ok(())
+        }
     }
 }

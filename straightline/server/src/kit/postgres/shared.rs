@@ -27,6 +27,9 @@ const STATEMENT_BYTES: usize = 64;
 /// Statements are sent in the order in which they are asked for, all that wait in one write, and with fewer system calls
 /// than on a connection for each handler. Each stands for itself: there are no transactions. A slow statement holds up those
 /// behind it, and one that passes its deadline fails those that were sent with it.
+///
+/// From asking to the answer each has the `query_time` of the [`Config`], with the wait in line, connecting and preparing in it. Where a
+/// connection is lost before a statement was sent on it, the statement is tried once more on another.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'p> {
     pool: &'p Pool,
@@ -54,6 +57,7 @@ struct Queue {
 #[derive(Debug)]
 struct Asked {
     what: What,
+    deadline: Option<Instant>,
     /// `None` once it was told.
     promise: Option<Arc<Promise<Outcome>>>,
 }
@@ -70,6 +74,14 @@ enum What {
 }
 
 type Answers = Vec<Result<Answer, Error>>;
+
+/// What is left to one who asks, over all attempts.
+#[derive(Debug)]
+struct Attempts {
+    deadline: Option<Instant>,
+    /// Whether another may follow one of which nothing was run.
+    again: bool,
+}
 
 #[derive(Debug)]
 enum Outcome {
@@ -127,36 +139,54 @@ impl<'p> Shared<'p> {
         if queries.len() > STATEMENTS_MAX {
             return Err(Error::Unsupported("a pipeline of at most 256 statements"));
         }
-        if queries.is_empty() { Ok(Vec::new()) } else { self.ask(queries) }
+        if queries.is_empty() { Ok(Vec::new()) } else { self.ask(queries, &mut self.attempts()) }
     }
 
     fn run(&self, sql: &str, parameters: Parameters<'_>) -> Result<Answer, Error> {
         let queries = [Query { sql, parameters }];
-        let mut answer = self.ask(&queries)?.pop();
+        let mut attempts = self.attempts();
+        let mut answer = self.ask(&queries, &mut attempts)?.pop();
         // The table was changed since the plan was made, or somebody dropped it: nothing was done yet.
-        if matches!(&answer, Some(Err(Error::Server(said))) if is_stale(said)) {
-            answer = self.ask(&queries)?.pop();
+        if matches!(&answer, Some(Err(Error::Server(said))) if is_stale(said)) && attempts.take_again() {
+            answer = self.ask(&queries, &mut attempts)?.pop();
         }
         answer.unwrap_or(Err(Error::Closed(None)))
     }
 
-    fn ask(&self, queries: &[Query<'_>]) -> Result<Answers, Error> {
+    fn attempts(&self) -> Attempts {
+        let time = self.pool.config().query_time;
+        Attempts { deadline: time.and_then(|time| Instant::now().checked_add(time)), again: true }
+    }
+
+    fn ask(&self, queries: &[Query<'_>], attempts: &mut Attempts) -> Result<Answers, Error> {
         let shelf = self.pool.shelf();
         loop {
             let promise = Promise::new();
-            let leads = shelf.beside.join(queries, &promise)?;
-            match shelf.beside.wait(self.pool.config(), &promise, leads)? {
+            let leads = shelf.beside.join(queries, attempts.deadline, &promise)?;
+            match shelf.beside.wait(self.pool.config(), attempts.deadline, &promise, leads)? {
                 Outcome::Answers(outcome) => return outcome,
                 Outcome::Prepared(outcome) => outcome?,
+                Outcome::Again if !attempts.take_again() => return Err(Error::Closed(None)),
                 Outcome::Again | Outcome::Lead => {}
             }
         }
     }
 }
 
+impl Attempts {
+    fn take_again(&mut self) -> bool {
+        mem::take(&mut self.again)
+    }
+}
+
 impl Line {
     /// Gets in line; whether the line is to be led from here.
-    fn join(&self, queries: &[Query<'_>], promise: &Arc<Promise<Outcome>>) -> Result<bool, Error> {
+    fn join(
+        &self,
+        queries: &[Query<'_>],
+        deadline: Option<Instant>,
+        promise: &Arc<Promise<Outcome>>,
+    ) -> Result<bool, Error> {
         loop {
             let (connection, known) = unpoisoned(&self.queue).known(queries);
             // Values are written down outside the lock: that is code of others.
@@ -166,7 +196,7 @@ impl Line {
             };
             let mut queue = unpoisoned(&self.queue);
             if queue.connections == connection {
-                queue.asked.push_back(Asked { what, promise: Some(Arc::clone(promise)) });
+                queue.asked.push_back(Asked { what, deadline, promise: Some(Arc::clone(promise)) });
                 return Ok(!mem::replace(&mut queue.led, true));
             }
         }
@@ -176,6 +206,7 @@ impl Line {
     fn wait(
         &self,
         config: &Config,
+        deadline: Option<Instant>,
         promise: &Arc<Promise<Outcome>>,
         mut leads: bool,
     ) -> Result<Outcome, Error> {
@@ -183,12 +214,12 @@ impl Line {
             if leads {
                 self.lead(config, promise);
             }
-            match promise.take() {
-                Ok(Outcome::Lead) => leads = true,
-                Ok(told) => return Ok(told),
-                Err(error) => {
+            match promise.take_until(deadline) {
+                Ok(Some(Outcome::Lead)) => leads = true,
+                Ok(Some(told)) => return Ok(told),
+                late => {
                     self.leave(promise);
-                    return Err(Error::of_stream(error));
+                    return Err(late.map_or_else(Error::of_stream, |_| Error::Deadline));
                 }
             }
         }
@@ -260,6 +291,10 @@ impl Asked {
         }
     }
 
+    fn patience(&self) -> Patience<'static> {
+        Patience { deadline: self.deadline, client: None }
+    }
+
     fn tell(&mut self, told: Outcome) {
         if let Some(promise) = self.promise.take() {
             promise.keep(told);
@@ -297,38 +332,41 @@ impl Leader<'_> {
         kept: Option<Box<Connection>>,
         mut batch: Vec<Asked>,
     ) -> Option<Box<Connection>> {
-        let patience = Patience {
-            deadline: config.query_time.and_then(|time| Instant::now().checked_add(time)),
-            client: None,
-        };
         let mut connection = match kept.and_then(|mut one| one.wire.is_quiet().then_some(one)) {
             Some(connection) => connection,
-            None => match self.open(config) {
-                Ok(connection) => connection,
-                Err(error) => {
-                    refuse(&mut batch, error);
-                    return None;
-                }
-            },
+            None => self.open(config, &mut batch)?,
         };
         for asked in &mut batch {
             if let What::Prepare(sql) = &asked.what {
-                let told = self.prepare(config, &mut connection, &patience, sql);
+                let told = self.prepare(config, &mut connection, &asked.patience(), sql);
                 asked.tell(Outcome::Prepared(told));
             }
         }
-        self.run(config, &mut connection, &patience, &mut batch);
+        self.run(config, &mut connection, &mut batch);
         Some(connection)
     }
 
-    /// Another connection, which knows no statement yet.
-    fn open(&self, config: &Config) -> Result<Box<Connection>, Error> {
+    /// Another connection, which knows no statement yet, for those of a batch who want one prepared. Who wrote down statements for the
+    /// connection before does so again first, so that none is opened for nothing.
+    fn open(&self, config: &Config, batch: &mut [Asked]) -> Option<Box<Connection>> {
         {
             let mut queue = unpoisoned(&self.0.queue);
             queue.connections += 1;
             queue.known.clear();
         }
-        connect(config, &Patience::default()).map(Box::new)
+        for asked in &mut *batch {
+            if matches!(asked.what, What::Run { .. }) {
+                asked.tell(Outcome::Again);
+            }
+        }
+        let first = batch.iter().find(|asked| asked.promise.is_some())?;
+        match connect(config, &first.patience()) {
+            Ok(connection) => Some(Box::new(connection)),
+            Err(error) => {
+                batch.iter_mut().for_each(|asked| asked.tell(Outcome::Answers(Err(error.alike()))));
+                None
+            }
+        }
     }
 
     fn prepare(
@@ -353,13 +391,7 @@ impl Leader<'_> {
     }
 
     /// Sends what was written down for this connection, and reads the answers.
-    fn run(
-        &self,
-        config: &Config,
-        connection: &mut Connection,
-        patience: &Patience<'_>,
-        batch: &mut [Asked],
-    ) {
+    fn run(&self, config: &Config, connection: &mut Connection, batch: &mut [Asked]) {
         let number = unpoisoned(&self.0.queue).connections;
         for asked in &mut *batch {
             match &asked.what {
@@ -369,16 +401,16 @@ impl Leader<'_> {
                 _ => asked.tell(Outcome::Again),
             }
         }
-        let mut unsent = connection.flush(patience).err();
-        let mut failure = None;
-        for asked in batch.iter_mut().filter(|asked| asked.promise.is_some()) {
-            let outcome = match (unsent.take(), &failure) {
-                (Some(error), _) => Err(error),
-                (None, Some(error)) => Err(alike(error)),
-                (None, None) => self.answers(connection, patience, &mut asked.what),
+        let mut sent = batch.iter_mut().filter(|asked| asked.promise.is_some()).peekable();
+        // The first has waited longest.
+        let mut failure = sent.peek().and_then(|first| connection.flush(&first.patience()).err());
+        for asked in sent {
+            let outcome = match &failure {
+                Some(error) => Err(error.alike()),
+                None => self.answers(connection, &asked.patience(), &mut asked.what),
             };
             if let Err(error) = &outcome {
-                failure.get_or_insert_with(|| alike(error));
+                failure.get_or_insert_with(|| error.alike());
             }
             asked.tell(Outcome::Answers(outcome));
         }
@@ -421,20 +453,4 @@ fn written(connection: u64, statements: Vec<Arc<Statement>>, queries: &[Query<'_
         return Err(Error::Unsupported("a pipeline of less than 32 KiB"));
     }
     Ok(What::Run { connection, bytes, statements })
-}
-
-/// Tells all that there is no connection: the first why.
-fn refuse(batch: &mut [Asked], error: Error) {
-    let mut error = error;
-    for asked in batch {
-        asked.tell(Outcome::Answers(Err(mem::replace(&mut error, Error::Busy))));
-    }
-}
-
-/// The same failure for others whom it concerns.
-fn alike(error: &Error) -> Error {
-    match error {
-        Error::Deadline => Error::Deadline,
-        _ => Error::Closed(None),
-    }
 }

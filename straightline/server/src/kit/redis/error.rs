@@ -8,8 +8,8 @@ use std::io;
 
 /// Why something cannot be had from Redis.
 ///
-/// Returned from a handler by `?` it is answered with 503 where the server is busy or cannot be reached, with 504 after a
-/// deadline, and with 500 for the rest; its text goes to nobody.
+/// Returned from a handler by `?` it is answered with 503 where the server is busy, cannot be reached or ended the connection, with
+/// 504 after a deadline, and with 500 for the rest; its text goes to nobody.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -105,8 +105,12 @@ impl StdError for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Busy | Error::TooManyConnections(_) | Error::Connect(_) => {
+            Error::Busy | Error::TooManyConnections(_) => {
                 StatusError::new(503, "the store is busy").because(error).into()
+            }
+            Error::Connect(_) => StatusError::new(503, "the store cannot be reached").because(error).into(),
+            Error::Closed | Error::Lost(_) => {
+                StatusError::new(503, "the connection to the store ended").because(error).into()
             }
             Error::Deadline => StatusError::new(504, "the store takes too long").because(error).into(),
             Error::Cancelled(cause) => cause,

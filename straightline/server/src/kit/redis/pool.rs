@@ -3,10 +3,10 @@
 use super::client::{Client, Connection};
 use super::config::Config;
 use super::error::Error;
-use crate::kit::shelf::{self, Grant, Missed, PoolCounts, Shelves};
+use crate::kit::shelf::{self, Missed, Opener, PoolCounts, Shelves};
 use crate::rt::waker::deadline_in;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections for each shard, unless said.
 const CONNECTIONS: usize = 8;
@@ -19,7 +19,7 @@ pub(super) type Place = shelf::Place<Connection>;
 /// Connections to one Redis, shared by handlers: each shard has some of its own, which it opens as they are needed.
 /// Handlers on threads share as many as one shard has.
 ///
-/// Who finds none waits in line. A connection that broke is replaced by the next who wants one.
+/// Who finds none waits in line, and so does who finds that Redis has no room for one more, where the shard has others. A connection that broke is replaced by the next who wants one.
 #[derive(Clone, Debug)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -69,27 +69,44 @@ impl Pool {
     ///
     /// [`Error::Busy`] if none came free in time; those of connecting.
     pub fn get(&self) -> Result<Client, Error> {
-        let (inner, shelf) = (&*self.inner, self.inner.shelves.here());
+        let inner = &*self.inner;
         let deadline = deadline_in(inner.wait_time);
-        let (grant, _) = shelf.take(inner.connections, deadline).map_err(|missed| match missed {
-            Missed::Late => Error::Busy,
-            Missed::Stopped(error) => Error::of_stream(error),
-        })?;
-        // From here on it is given back whatever happens.
-        let place = Place::on(shelf);
-        let kept = match grant {
-            Grant::Connection(connection) => connection.wire.is_quiet().then_some(connection),
-            Grant::Leave => None,
-        };
-        let connection = match kept {
-            Some(connection) => connection,
-            None => Box::new(Connection::open(&inner.config, deadline)?),
-        };
+        let opener = Wanted { config: &inner.config, deadline };
+        let (connection, place) = inner.shelves.here().obtain(inner.connections, deadline, &opener)?;
         Ok(Client::over(&inner.config, connection, Some(place)))
     }
 
     /// How many connections there are.
     pub fn counts(&self) -> PoolCounts {
         self.inner.shelves.counts()
+    }
+}
+
+/// A connection that somebody wants.
+struct Wanted<'w> {
+    config: &'w Config,
+    deadline: Instant,
+}
+
+impl Opener<Connection> for Wanted<'_> {
+    type Error = Error;
+
+    fn open(&self) -> Result<Connection, Error> {
+        Connection::open(self.config, self.deadline)
+    }
+
+    fn missed(&self, missed: Missed) -> Error {
+        match missed {
+            Missed::Late => Error::Busy,
+            Missed::Stopped(error) => Error::of_stream(error),
+        }
+    }
+
+    fn is_quiet(&self, connection: &mut Connection) -> bool {
+        connection.wire.is_quiet()
+    }
+
+    fn is_full(&self, error: &Error) -> bool {
+        matches!(error, Error::TooManyConnections(_))
     }
 }

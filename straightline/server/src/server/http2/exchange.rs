@@ -73,7 +73,7 @@ fn conclude(exchange: &Exchange<'_>, stream: &Stream, outcome: &Outcome) -> Erro
         (Outcome::Answered, Progress::Done) => ErrorCode::NoError,
         (_, Progress::Fresh) => {
             let (status, message) = note_failure(exchange, outcome);
-            own_answer(stream, status, &message, exchange.is_head);
+            own_answer(stream, status, &message, &exchange.lasting.borrow(), exchange.is_head);
             ErrorCode::InternalError
         }
         _ => {
@@ -87,14 +87,15 @@ fn conclude(exchange: &Exchange<'_>, stream: &Stream, outcome: &Outcome) -> Erro
 fn refuse(session: &Rc<Session>, id: u32, status: u16, message: &str) -> ErrorCode {
     session.conn.worker().counters().refused.add(1);
     tell_refusal(&session.conn, status, message);
-    own_answer(&Stream::new(Rc::clone(session), id, false), status, message, false);
+    own_answer(&Stream::new(Rc::clone(session), id, false), status, message, b"", false);
     ErrorCode::NoError
 }
 
-/// An answer of the server's own.
-fn own_answer(stream: &Stream, status: u16, message: &str, is_head: bool) {
+/// An answer of the server's own, with these lines in its head.
+fn own_answer(stream: &Stream, status: u16, message: &str, lines: &[u8], is_head: bool) {
     let worker = stream.conn().worker();
     let mut head = b"\nContent-Type: text/plain; charset=utf-8\r\n".to_vec();
+    head.extend_from_slice(lines);
     worker.push_length_and_date(&mut head, message.len() as u64 + 1);
     stream.answer(status, &head, is_head);
     worker.counters().count_status(status);

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use straightline::kit::postgres::{Client, Config, Error, Pool, PoolCounts};
 
 /// Lets everybody in: `AuthenticationOk`, `BackendKeyData`, `ReadyForQuery`.
-const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+pub(super) const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
 /// A statement without parameters that gives one column of text.
-const DESCRIBED: &[u8] =
+pub(super) const DESCRIBED: &[u8] =
     b"1\0\0\0\x04t\0\0\0\x06\0\0T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0Z\0\0\0\x05I";
 /// One row of it.
-const ANSWERED: &[u8] = b"2\0\0\0\x04D\0\0\0\x0c\0\x01\0\0\0\x02hiC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+pub(super) const ANSWERED: &[u8] =
+    b"2\0\0\0\x04D\0\0\0\x0c\0\x01\0\0\0\x02hiC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 
 /// A server that says one part after each message that comes, and then does `last` with the connection. Further connections
 /// are closed at once.
@@ -102,7 +103,7 @@ enum Fault {
 /// Begins a request to cancel a statement, behind its length.
 ///
 /// Source: PostgreSQL 15, section 55.7, `CancelRequest`.
-const CANCEL: [u8; 4] = [4, 210, 22, 46];
+pub(super) const CANCEL: [u8; 4] = [4, 210, 22, 46];
 
 /// Plays `fault` to the first session, and serves the second well.
 fn at_first(fault: Fault) -> Config {
@@ -144,9 +145,12 @@ fn play(fault: Option<Fault>, mut stream: TcpStream) {
 
 #[test]
 fn the_handler_is_told_what_is_wrong_and_the_pool_is_whole_again() {
-    for (fault, wanted) in
-        [(Fault::Dies, 500), (Fault::SaysNothing, 504), (Fault::SaysGarbage, 500), (Fault::HasNoRoom, 503)]
-    {
+    for (fault, wanted, said) in [
+        (Fault::Dies, 503, "the connection to the database ended\n"),
+        (Fault::SaysNothing, 504, "the database takes too long\n"),
+        (Fault::SaysGarbage, 500, "the handler failed\n"),
+        (Fault::HasNoRoom, 503, "the database is busy\n"),
+    ] {
         for model in MODELS {
             let time = Duration::from_secs(if matches!(fault, Fault::SaysNothing) { 1 } else { 60 });
             let pool = Pool::new(at_first(fault).query_time(Some(time))).connections(1);
@@ -157,11 +161,12 @@ fn the_handler_is_told_what_is_wrong_and_the_pool_is_whole_again() {
             });
             let get = |client: &mut HttpClient| {
                 client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-                client.response().status
+                let answer = client.response();
+                (answer.status, answer.text())
             };
-            assert_eq!(get(&mut http.connect()), wanted, "{model}: {fault:?}");
+            assert_eq!(get(&mut http.connect()), (wanted, said.to_owned()), "{model}: {fault:?}");
             http.until("its place is free again", |_| pool.counts() == PoolCounts::default());
-            assert_eq!(get(&mut http.connect()), 200, "{model}: after {fault:?}");
+            assert_eq!(get(&mut http.connect()).0, 200, "{model}: after {fault:?}");
             http.until("the next is kept", |_| pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
         }
     }

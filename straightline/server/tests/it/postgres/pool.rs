@@ -131,7 +131,7 @@ fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
             });
             let mut admin = server.connect();
             for (path, status) in [
-                ("/end", 500),
+                ("/end", 503),
                 ("/", 200),
                 ("/begin", 200),
                 ("/", 200),
@@ -272,6 +272,7 @@ fn what_a_handler_sets_is_not_there_for_the_next() {
 fn too_many_connections_are_told_from_other_refusals() {
     with_server("too_many_connections", |server| {
         let pool = Pool::new(server.config("few", "sslmode=disable")).connections(5);
+        let pool = pool.wait_time(Duration::from_millis(300));
         let first = pool.get().unwrap();
         let outcome = pool.get();
         assert!(matches!(outcome, Err(Error::TooManyConnections(_))), "{outcome:?}");
