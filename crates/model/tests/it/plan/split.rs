@@ -78,7 +78,7 @@ fn blocks_end_in_time_but_never_before_an_interval_has_enough() {
     // 34 s are for blocks.
     assert!(goes_on(15, 33.9) && !goes_on(8, 34.1));
     assert!(goes_on(7, 300.0), "fewer than eight say nothing");
-    assert!(!plan.has_time(10, 25.0, 20.0, 14.0), "pilots that took long leave less");
+    assert!(!plan.has_time(10, 27.0, 20.0, 14.0), "pilots that took long leave less");
     let mut three = quick(2);
     three.arms.push(three.arms[1].clone());
     assert!(three.has_time(16, 50.0, 4.0, 18.0) && three.whole_s() == Some(80.0));
