@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::record::{
     Counts, MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Slice, Stack, TurnCalls, Window,
 };
+use stats::special::{normal_quantile, student_within};
 
 use super::asker::asker;
 use super::metric::in_window;
@@ -126,10 +127,8 @@ impl Counted {
     /// `level`: by the part of the time in which they were counted, or by how much turns differ, whichever is more.
     pub(crate) fn within(&self, level: f64, counts: impl Fn(&str) -> bool) -> f64 {
         let (error, degrees) = self.error(counts);
-        error
-            * degrees.map_or(stats::special::normal_quantile((1.0 + level) / 2.0), |n| {
-                stats::special::student_within(level, n)
-            })
+        let normal = normal_quantile((1.0 + level) / 2.0);
+        error * degrees.map_or(normal, |degrees| student_within(level, degrees))
     }
 
     /// Standard error of the number of calls that `counts` picks, and the degrees of freedom it is known with, where turns tell it.

@@ -129,11 +129,8 @@ impl fmt::Display for Reason {
         let name = self.code.checked_sub(first).and_then(|index| names.get(usize::try_from(index).ok()?));
         match (self.sign, name) {
             (Sign::Call, _) => {
-                write!(
-                    f,
-                    "{sign} {}",
-                    u16::try_from(self.code).map_or_else(|_| self.code.to_string(), status_name)
-                )?;
+                let name = u16::try_from(self.code).map_or_else(|_| self.code.to_string(), status_name);
+                write!(f, "{sign} {name}")?;
             }
             (Sign::Close, Some(name)) => write!(f, "{sign} {} {name}", self.code)?,
             (_, Some(name)) => write!(f, "{sign} {name}")?,

@@ -19,7 +19,8 @@ pub(super) type Place = shelf::Place<Connection>;
 /// Connections to one Redis, shared by handlers: each shard has some of its own, which it opens as they are needed.
 /// Handlers on threads share as many as one shard has.
 ///
-/// Who finds none waits in line, and so does who finds that Redis has no room for one more, where the shard has others. A connection that broke is replaced by the next who wants one.
+/// Who finds none waits in line, and so does who finds that Redis has no room for one more, where the shard has others. A connection that
+/// broke is replaced by the next who wants one.
 #[derive(Clone, Debug)]
 pub struct Pool {
     inner: Arc<Inner>,
