@@ -75,13 +75,16 @@ impl Attribution {
         let left: Vec<(String, f64)> = if why.rests.is_empty() { left_by_split(&split) } else { by_rest() };
         let said = all_gap_nodes(sheet, comparisons, &tree);
         let causes = unless_said([split, why.causes].concat(), &said.rows);
+        let waited = if asked { waits::rows(facts) } else { Vec::new() };
+        let placed = |cause: Cause| cause.placed(tree.iter().map(|(_, row)| row), &waited);
+        let causes = causes.into_iter().map(placed).collect();
         Self {
             said: said.rows,
             smaller: said.smaller,
             new_functions: of_shown(new_functions, comparisons),
             causes: most_important_first(sheet, causes, &why.first),
             ledger: why.ledger,
-            waited: if asked { waits::rows(facts) } else { Vec::new() },
+            waited,
             waits: why.waits,
             rests: why.rests,
             most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
@@ -174,6 +177,7 @@ mod tests {
             arm: arm.to_owned(),
             ns_per_request: 0.0,
             share: None,
+            place: None,
             text: String::new(),
             says: None,
         };

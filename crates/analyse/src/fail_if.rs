@@ -1,6 +1,7 @@
 //! What `--fail-if` asks of a comparison: a verdict on an arm, or one of its figures against a value.
 
 mod figure;
+mod foreseen;
 mod parse;
 mod says;
 mod stored;
@@ -16,6 +17,7 @@ use crate::gates;
 use crate::verdicts::bound::Order;
 use crate::verdicts::{Comparison, Verdict};
 use figure::Figure;
+pub use foreseen::{Foreseen, foreseen};
 pub use says::{Against, AskedFigure, Basis, FailIfSays, WhyAbsent};
 pub use stored::{Stored, StoredError};
 

@@ -60,7 +60,8 @@ pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
 pub use fail_if::{
-    Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, Stored, StoredError, WhyAbsent,
+    Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, Foreseen, Stored, StoredError, WhyAbsent,
+    foreseen,
 };
 pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, Sent, Unfinished,

@@ -11,6 +11,7 @@ mod symbols;
 mod unwind;
 
 use interpreted::{Interpreters, Taken};
+pub(crate) use interpreted::{Readers, Reading, with_interpreted};
 pub(crate) use symbols::{kernel_symbols, named};
 
 use std::collections::{BTreeSet, HashMap};

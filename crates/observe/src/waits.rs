@@ -1,6 +1,8 @@
 //! Tier 3: what ends the waits of a group's threads. Each switch on the CPUs that they may use, each waking on any CPU, and
-//! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed.
+//! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed. Where an
+//! interpreter is at work, what it runs in the threads that wait is read meanwhile.
 
+mod interpreted;
 mod machine;
 mod marks;
 mod peers;
@@ -10,17 +12,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use model::record::{WaitLeaf, Waits};
+use model::record::{Frame, WaitLeaf, Waits};
 use model::units::CpuSet;
-use rustix::time::{ClockId, clock_gettime};
 
+use self::interpreted::{Frames, Interpreted, Leaves};
 use self::machine::{Eyes, Kind, Machine, Origin, Sum, Waited};
 use self::marks::{Functions, Marks};
 use self::peers::Peers;
 use crate::file::{numbered, optional};
 use crate::parse::{Tracepoints, Wake, wakes};
-use crate::profile::named;
-use crate::sampler::own_cpu_ns;
+use crate::profile::{Readers, Reading, named};
+use crate::sampler::{monotonic_ns, own_cpu_ns};
 use crate::sys::perf::{self, Ring};
 use crate::tracefs::Tracefs;
 use crate::{Group, ObserveError};
@@ -39,13 +41,17 @@ pub struct WakerWatch {
     events: Vec<OwnedFd>,
     orders: Sender<Order>,
     drain: JoinHandle<Waits>,
-    watching: bool,
+    /// Who reads interpreters while it watches.
+    readers: Option<Readers>,
+    /// CPU time that such reading took before, in nanoseconds.
+    reading_ns: u64,
 }
 
-/// An order to the thread that empties the rings, with the time at which it was given.
+/// What the thread that empties the rings is told; orders with the time at which they were given.
 #[derive(Debug)]
 enum Order {
     Begin(u64, Vec<(u32, u32, String)>),
+    Read(Vec<Reading>),
     Pause(u64),
 }
 
@@ -73,27 +79,32 @@ impl WakerWatch {
             buffer: Vec::new(),
             waiting: Vec::new(),
             machine: Machine::default(),
+            interpreted: Interpreted::default(),
             seen: Lookup { functions, peers },
             begun_ns: None,
             wall_ns: 0,
         };
         let drain = std::thread::spawn(move || drainer.run(&received));
-        Ok(Self { group: group.clone(), events, orders, drain, watching: false })
+        Ok(Self { group: group.clone(), events, orders, drain, readers: None, reading_ns: 0 })
     }
 
     /// Begins to watch, or goes on with it after a pause.
     pub fn begin(&mut self) {
         let threads = threads(&self.group);
         self.events.iter().for_each(|event| drop(perf::enable(event)));
-        self.watching = true;
         // It is there until this value is dropped.
-        let _ = self.orders.send(Order::Begin(now_ns(), threads));
+        let _ = self.orders.send(Order::Begin(monotonic_ns(), threads));
+        let orders = self.orders.clone();
+        let tell = move |readings| drop(orders.send(Order::Read(readings)));
+        self.readers = Some(Readers::begin(&self.group, tell));
     }
 
     /// Pauses: nothing is recorded, and it costs nothing, until it begins again.
     pub fn pause(&mut self) {
-        if std::mem::take(&mut self.watching) {
-            let time_ns = now_ns();
+        if let Some(readers) = self.readers.take() {
+            // All that was read is told before the pause is.
+            self.reading_ns += readers.stop();
+            let time_ns = monotonic_ns();
             self.events.iter().for_each(|event| drop(perf::disable(event)));
             let _ = self.orders.send(Order::Pause(time_ns));
         }
@@ -104,7 +115,9 @@ impl WakerWatch {
     pub fn stop(mut self) -> Waits {
         self.pause();
         drop(self.orders);
-        self.drain.join().expect("the thread that empties the rings does not panic")
+        let mut waits = self.drain.join().expect("the thread that empties the rings does not panic");
+        waits.observer_cpu_ns += self.reading_ns;
+        waits
     }
 }
 
@@ -140,11 +153,6 @@ fn threads(group: &Group) -> Vec<(u32, u32, String)> {
     group.pids().unwrap_or_default().into_iter().flat_map(of).collect()
 }
 
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
 /// What addresses and processes are.
 #[derive(Debug)]
 struct Lookup {
@@ -170,6 +178,7 @@ struct Drainer {
     /// Records that may be preceded by some of another ring.
     waiting: Vec<Wake>,
     machine: Machine,
+    interpreted: Interpreted,
     seen: Lookup,
     begun_ns: Option<u64>,
     wall_ns: u64,
@@ -179,7 +188,11 @@ impl Drainer {
     fn run(mut self, orders: &Receiver<Order>) -> Waits {
         loop {
             match orders.recv_timeout(DRAIN_PERIOD) {
-                Err(RecvTimeoutError::Timeout) => self.drain(now_ns().saturating_sub(WRITTEN_AFTER_NS)),
+                Err(RecvTimeoutError::Timeout) => self.drain_written(),
+                Ok(Order::Read(readings)) => {
+                    self.interpreted.add(readings);
+                    self.drain_written();
+                }
                 Ok(Order::Begin(time_ns, threads)) => {
                     // Between two slices nothing is recorded, so that all there is comes after.
                     self.machine.begin(time_ns, &threads);
@@ -193,13 +206,18 @@ impl Drainer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let mut waits = recorded(self.machine.into_waited());
+        let mut waits = recorded(self.machine.into_waited(), &self.interpreted.into_stacks());
         waits.wall_ns = self.wall_ns;
         waits.observer_cpu_ns = own_cpu_ns();
         waits
     }
 
-    /// Empties all rings, and takes what was recorded before this time in its order.
+    /// The same of what can be preceded by nothing any more.
+    fn drain_written(&mut self) {
+        self.drain(monotonic_ns().saturating_sub(WRITTEN_AFTER_NS));
+    }
+
+    /// Empties all rings, and takes what was recorded and read before this time in its order.
     fn drain(&mut self, until_ns: u64) {
         for ring in &mut self.rings {
             self.buffer.clear();
@@ -207,7 +225,15 @@ impl Drainer {
             self.waiting.extend(wakes(&self.buffer, self.ids));
         }
         for wake in in_order(&mut self.waiting, until_ns) {
+            self.take_readings(wake.time_ns);
             self.machine.take(wake, &mut self.seen);
+        }
+        self.take_readings(until_ns);
+    }
+
+    fn take_readings(&mut self, until_ns: u64) {
+        while let Some(reading) = self.interpreted.before(until_ns) {
+            self.machine.read(reading.thread, reading.begin_ns, reading.number);
         }
     }
 }
@@ -220,8 +246,8 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
     std::mem::replace(waiting, rest)
 }
 
-/// With names in the place of addresses; the short ones without their stacks.
-fn recorded(waited: Waited) -> Waits {
+/// With names in the place of addresses, and with what interpreters ran; the short ones without their stacks.
+fn recorded(waited: Waited, interpreted: &[Vec<Frame>]) -> Waits {
     let Waited { waits, threads, others_ns, lost } = waited;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
@@ -230,25 +256,14 @@ fn recorded(waited: Waited) -> Waits {
     let (frames, mut stacks) = named(&with_stacks.iter().flat_map(sides).collect::<Vec<_>>());
     stacks.resize(2 * waits.len(), Vec::new());
     let mut stacks = stacks.into_iter();
-    let mut leaves: Vec<WaitLeaf> = Vec::new();
+    let mut leaves = Leaves::default();
     for (kind, sum) in waits {
         let (waited_in, woken_from) = (stacks.next().unwrap_or_default(), stacks.next().unwrap_or_default());
         let Kind { ended_by, behind, by, .. } = kind;
-        let leaf = WaitLeaf { ended_by, behind, by, waited_in, woken_from, count: sum.count, ns: sum.ns };
-        // Addresses of one function are one place.
-        let is_same = |other: &&mut WaitLeaf| {
-            (other.ended_by, other.behind, &other.by, &other.waited_in, &other.woken_from)
-                == (leaf.ended_by, leaf.behind, &leaf.by, &leaf.waited_in, &leaf.woken_from)
-        };
-        match leaves.iter_mut().find(is_same) {
-            Some(same) => {
-                same.count += leaf.count;
-                same.ns += leaf.ns;
-            }
-            None => leaves.push(leaf),
-        }
+        leaves.add(WaitLeaf { ended_by, behind, by, waited_in, woken_from, count: 0, ns: 0 }, sum);
     }
-    leaves.sort_by_key(|leaf| std::cmp::Reverse(leaf.ns));
+    let mut frames = Frames::new(frames);
+    let leaves = leaves.divided(interpreted, &mut frames);
     let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
-    Waits { threads, idle_ns, others_ns, lost, frames, leaves, ..Waits::default() }
+    Waits { threads, idle_ns, others_ns, lost, frames: frames.into_all(), leaves, ..Waits::default() }
 }

@@ -47,7 +47,7 @@ pub use json::{
 pub use metrics::{LiveFigures, load_csv, load_live, load_live_otlp, load_otlp, load_prometheus};
 pub use remote_write::load_remote_write;
 pub use style::Style;
-pub use words::{Worded, Wording, difference, worded};
+pub use words::{Worded, Wording, difference, too_few_answers, worded};
 
 use analyse::capacity::Capacity;
 use analyse::{Bisected, CaseFindings, Findings, Ladder, Standing, Watched};

@@ -23,7 +23,7 @@ mod watched;
 use std::ops::Deref;
 
 use analyse::capacity::Capacity;
-use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade, Unfinished, Watched};
+use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Foreseen, Grade, Unfinished, Watched};
 use serde::Serialize;
 
 /// Findings with their sentences. Nothing else is printed.
@@ -162,6 +162,12 @@ pub(crate) fn unfinished(run: &Unfinished) -> String {
 #[must_use]
 pub fn difference(found: &AnswersDiffer) -> String {
     answers::sentence(found)
+}
+
+/// Says that a condition of `--fail-if` will not be judged, and what to ask for in its place.
+#[must_use]
+pub fn too_few_answers(found: &Foreseen) -> String {
+    conditions::too_few(found)
 }
 
 /// What was seen, one after the other.

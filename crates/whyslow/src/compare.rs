@@ -105,7 +105,7 @@ pub(crate) fn run_with(
     if args.verify {
         return verify::run(&plan, args.format);
     }
-    let dir = execute(args, &plan, elsewhere)?;
+    let dir = execute(args, &plan, elsewhere, &judged)?;
     let run = dir.read()?;
     let findings = judged.findings(&run);
     crate::print(&page(&run, &findings, args.format))?;
@@ -156,7 +156,7 @@ fn list(plan: &Plan, format: Format) -> Outcome {
 }
 
 /// Runs the plan; the run directory has everything, also when it ended early.
-fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunDir, Stop> {
+fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere, judged: &Judged) -> Result<RunDir, Stop> {
     let interrupt = Interrupt::listen()?;
     let (run_id, started) = run_id::now(plan.seed);
     let path = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(&run_id));
@@ -180,6 +180,7 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
         services: &services,
         elsewhere: &elsewhere,
         own_ports: &server::OwnPorts::default(),
+        conditions: judged.conditions(),
     };
     let measured = session::Session::new(bench, manifest).without(unbuilt).run().and_then(|()| {
         match plan.design.confirm && !interrupt.is_set() {
@@ -276,6 +277,7 @@ fn go_into(
         services: &services,
         elsewhere: &elsewhere,
         own_ports: &server::OwnPorts::default(),
+        conditions: &[],
     };
     let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;

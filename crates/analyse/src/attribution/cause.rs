@@ -1,10 +1,14 @@
 //! What explains a part of a difference, and how well that is supported.
 
+use std::collections::BTreeMap;
+
 use model::plan::CauseId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::seen::{Both, Seen};
+use super::tree::{AttributionRow, Place};
+use super::waits::WaitRow;
 
 /// How well a cause is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,11 +41,51 @@ pub struct Cause {
     pub ns_per_request: f64,
     /// Its share of the gap, −1 to 1 and beyond where causes cancel.
     pub share: Option<f64>,
+    /// Where most of it is, of what has a place: that of a row of `waits` where threads wait for it, else of a row of `attribution`.
+    #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// One sentence.
     pub text: String,
     /// What that sentence is made from.
     #[serde(skip)]
     pub says: Option<CauseSays>,
+}
+
+impl Cause {
+    /// The same with its place, by the rows of all arms.
+    pub(super) fn placed<'a>(
+        self,
+        rows: impl Iterator<Item = &'a AttributionRow>,
+        waits: &[WaitRow],
+    ) -> Self {
+        let own = rows.filter(|row| row.arm == self.arm && row.cause == Some(self.id));
+        let place = self.waited_in(waits).or_else(|| most_of(own, self.ns_per_request.signum()));
+        Self { place, ..self }
+    }
+
+    /// Where the threads of the slower server waited longest for it.
+    fn waited_in(&self, waits: &[WaitRow]) -> Option<Place> {
+        let says = self.says.as_ref()?;
+        let function = says.seen.iter().find_map(|seen| match seen {
+            Seen::Waits(waits) => waits.waited_in.as_ref(),
+            _ => None,
+        })?;
+        let slower = says.of.as_ref().unwrap_or(&self.arm);
+        let of_slower = waits.iter().filter(|row| row.arm == *slower);
+        of_slower.filter_map(|row| row.place.clone()).find(|place| place.function == *function)
+    }
+}
+
+/// The place of the row that changed most in the direction of `sign`, of the function that did so; nothing where no row has one.
+fn most_of<'a>(rows: impl Iterator<Item = &'a AttributionRow>, sign: f64) -> Option<Place> {
+    let rows: Vec<(f64, &Place)> =
+        rows.filter_map(|row| Some((sign * row.delta_ns, row.place.as_ref()?))).collect();
+    let function = |place: &&'a Place| (place.function.as_str(), place.file.as_deref());
+    let mut functions: BTreeMap<_, f64> = BTreeMap::new();
+    rows.iter().for_each(|(ns, place)| *functions.entry(function(place)).or_default() += ns);
+    let (most, _) = functions.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let of_most = rows.iter().filter(|(_, place)| function(place) == most);
+    of_most.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, place)| (*place).clone())
 }
 
 /// What is said of a cause.
@@ -132,4 +176,93 @@ pub enum TestOutcome {
     RuledOut,
     /// Neither.
     NotConfirmed,
+}
+
+#[cfg(test)]
+mod tests {
+    use model::record::EndedBy;
+
+    use super::*;
+    use crate::attribution::seen::EndedWaits;
+
+    fn cause(ns_per_request: f64, seen: Vec<Seen>) -> Cause {
+        Cause {
+            id: CauseId::SyncWrites,
+            grade: Grade::ConsistentWith,
+            baseline: "main".to_owned(),
+            arm: "pr".to_owned(),
+            ns_per_request,
+            share: None,
+            place: None,
+            text: String::new(),
+            says: Some(CauseSays { tests: Vec::new(), of: None, seen, carries: Carries::AtMost(0.0) }),
+        }
+    }
+
+    fn place(function: &str, line: u32) -> Option<Place> {
+        let (function, file) = (function.to_owned(), Some("src/shop.c".to_owned()));
+        Some(Place { function, file, line: Some(line), commit: None })
+    }
+
+    fn row(cause: CauseId, place: Option<Place>, delta_ns: f64) -> AttributionRow {
+        AttributionRow {
+            arm: "pr".to_owned(),
+            cause: Some(cause),
+            place,
+            delta_ns,
+            ..AttributionRow::default()
+        }
+    }
+
+    #[test]
+    fn a_cause_is_where_most_of_it_is_of_what_has_a_place() {
+        let id = CauseId::SyncWrites;
+        let rows = [
+            row(id, None, 500.0),
+            row(CauseId::Copying, place("copy", 1), 400.0),
+            row(id, place("one", 10), 100.0),
+            // Two lines of a function are more than one of another, and the longer one is said.
+            row(id, place("two", 20), 60.0),
+            row(id, place("two", 21), 70.0),
+            row(id, place("saved", 30), -300.0),
+        ];
+        let at = |ns, rows: &[AttributionRow]| cause(ns, Vec::new()).placed(rows.iter(), &[]).place;
+        assert_eq!(at(800.0, &rows), place("two", 21));
+        assert_eq!(at(-200.0, &rows), place("saved", 30), "what makes the gap smaller");
+        assert_eq!(at(200.0, &rows[5..]), place("saved", 30), "the only one that there is");
+        assert_eq!(at(800.0, &rows[..2]), None, "of another cause");
+        let other = AttributionRow { arm: "other".to_owned(), ..rows[2].clone() };
+        assert_eq!(at(800.0, &[other]), None, "of another arm");
+    }
+
+    #[test]
+    fn what_threads_wait_for_is_where_they_wait() {
+        let ended = EndedWaits {
+            cause: CauseId::SyncWrites,
+            by: None,
+            waited_in: Some("store".to_owned()),
+            woken_from: None,
+            behind: None,
+            ns: [5.0, 0.0],
+        };
+        let wait = |arm: &str, place| WaitRow {
+            arm: arm.to_owned(),
+            ended_by: EndedBy::Disk,
+            behind: None,
+            by: None,
+            place,
+            woken_from: None,
+            ns_per_request: 5.0,
+            count_per_request: 1.0,
+        };
+        let rows = [row(CauseId::SyncWrites, place("one", 10), 100.0)];
+        let waits = [wait("main", place("store", 1)), wait("pr", None), wait("pr", place("store", 2))];
+        let cause = cause(5.0, vec![Seen::Waits(ended)]);
+        assert_eq!(cause.clone().placed(rows.iter(), &waits).place, place("store", 2));
+        assert_eq!(
+            cause.placed(rows.iter(), &waits[..2]).place,
+            place("one", 10),
+            "no row says where that is"
+        );
+    }
 }

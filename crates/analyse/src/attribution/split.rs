@@ -172,6 +172,7 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
             arm: split.arm.clone(),
             ns_per_request: ns,
             share: Some(share),
+            place: None,
             text: String::new(),
             says: Some(says(Carries::Split { part: id, share, between, ns: [pick(&to), pick(&from)] })),
         }

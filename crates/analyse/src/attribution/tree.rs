@@ -24,12 +24,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
-use crate::facts::changes::{Change, Changes, Side};
+use crate::facts::changes::{Change, Changes, Side, within};
 use crate::facts::functions::brief;
 use crate::facts::observed;
 use drawn::{Drawn, Draws};
 use new_function::{NewFunction, new_function};
-use place::{Leaf, at_work, interpreted, leaf, on_by_name, via};
+use place::{Leaf, at_work, interpreted, leaf, named, on_by_name, via};
 use sides::{paired, pooled, samples};
 use table::On;
 
@@ -385,7 +385,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], counts: Option<(f64, f
 }
 
 fn place_of(frame: &Frame) -> Place {
-    Place { function: brief(&frame.name), file: frame.file.clone(), line: frame.line, commit: None }
+    Place { function: named(frame), file: frame.file.clone(), line: frame.line, commit: None }
 }
 
 /// How often what a leaf is part of is done for a request. Switches are counted of the whole server: they are those of one leaf where
@@ -439,9 +439,14 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
         let Some(changes) = told.map(|change| Changes::parse(&change.diff)) else {
             return rows(name, trees, [&baseline_done, &done]);
         };
+        let checkouts = [(sheet.baseline(), &baseline), (name, &arm)];
+        let changes = changes.in_checkouts(checkouts.map(|(name, arm)| checkout(facts, name, arm)));
         let [from, to] = trees;
-        let rows = rows(name, [as_after(from, &changes), to], [&baseline_done, &done]);
-        let marked = |row| within_checkout(marked(row, &changes, [&baseline, &arm]), facts);
+        let of_before = |file: &str, line| changes.moved(file, line);
+        let of_after = |file: &str, line| Some((changes.named(Side::After, file), line));
+        let trees = [with_lines(from, of_before), with_lines(to, of_after)];
+        let rows = rows(name, trees, [&baseline_done, &done]);
+        let marked = |row| within_checkout(marked(row, &changes, [&baseline, &arm]), &changes);
         rows.into_iter().map(|(leaf, row)| (leaf, marked(row))).collect()
     });
     trees.collect()
@@ -455,14 +460,23 @@ pub(crate) fn new_functions(facts: &Facts) -> Vec<NewFunction> {
     facts.sheet.others().filter_map(found).collect()
 }
 
-/// The baseline's tree with the lines at which its code stands in the arm's files; what is gone has none.
-fn as_after<'a>(tree: Tree<'a>, changes: &Changes) -> Tree<'a> {
+/// The folder that the files of an arm lay in, where the names of its functions' files tell it: a build may leave it out of them, or
+/// have written another one.
+fn checkout(facts: &Facts, name: &str, arm: &Samples) -> Option<String> {
+    let planned = facts.sheet.plan().arms.iter().find(|one| one.name == name)?;
+    let folder = &planned.source.revision()?.checkout;
+    let mut files =
+        arm.profiles.iter().flat_map(|profile| &profile.frames).filter_map(|frame| frame.file.as_ref());
+    files.any(|file| !file.starts_with('/') || within(folder, file).is_some()).then(|| folder.clone())
+}
+
+/// A tree with other files and lines, such as those at which the baseline's code stands in the arm's files; what is gone has none.
+fn with_lines<'a>(tree: Tree<'a>, at: impl Fn(&str, u32) -> Option<(String, u32)>) -> Tree<'a> {
     let mut moved = Tree::new();
     for (leaf, time) in tree {
         let leaf = match leaf {
             Leaf::Program { work, package, function, line: Some((file, line)) } => {
-                let line = changes.moved(&file, line).map(|line| (file, line));
-                Leaf::Program { work, package, function, line }
+                Leaf::Program { work, package, function, line: at(&file, line) }
             }
             other => other,
         };
@@ -512,17 +526,11 @@ fn changed_caller(function: &str, changes: &Changes, side: Side, arm: &Samples) 
     (2 * samples >= all).then_some(caller)
 }
 
-/// A row whose files are named from the folder of the checkout that the arm ran in, and not from the cache that this is in.
-fn within_checkout(mut row: AttributionRow, facts: &Facts) -> AttributionRow {
-    let sheet = &facts.sheet;
-    let arm = if row.arm_ns >= row.baseline_ns { row.arm.as_str() } else { sheet.baseline() };
-    let folder = sheet.plan().arms.iter().find(|one| one.name == arm).and_then(|one| one.dir.clone());
-    let Some(folder) = folder else { return row };
+/// A row whose files are named from the arm's checkout on, and not from the cache that this is in.
+fn within_checkout(mut row: AttributionRow, changes: &Changes) -> AttributionRow {
+    let side = if row.arm_ns >= row.baseline_ns { Side::After } else { Side::Before };
     for place in [&mut row.place, &mut row.caller].into_iter().flatten() {
-        let within = place.file.as_ref().and_then(|file| file.strip_prefix(&folder)?.strip_prefix('/'));
-        if let Some(within) = within {
-            place.file = Some(within.to_owned());
-        }
+        place.file = place.file.as_ref().map(|file| changes.named(side, file));
     }
     row
 }

@@ -367,6 +367,7 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
         arm: pair.arm.to_owned(),
         ns_per_request: ns * pair.sign,
         share: Some(share),
+        place: None,
         text: String::new(),
         says: Some(CauseSays {
             tests: Vec::new(),

@@ -78,7 +78,7 @@ pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone 
     let shape_of = |index| shape::response_shape(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(shape_of).collect();
     let in_passes = stalls::stalls_in_passes(sheet, arm, passes);
-    let stalls = in_passes.or_else(|| sheet.stops(arm).map(Stalls::in_pilot));
+    let stalls = in_passes.or_else(|| sheet.stops(arm).map(Stalls::unwatched));
     Alone { waits, shapes, stalls, longest_peak: longest_peak(&sheet.windows(arm, sheet.main), &clues) }
 }
 

@@ -1,9 +1,9 @@
 //! The function that waits, or lets another go on, and not what it does so with: the innermost frame outside of runtimes and of what
 //! their libraries have for threads that wait for each other. One table for all languages.
 
-use model::record::Frame;
+use model::record::{Frame, PYTHON};
 
-use super::functions::called;
+use super::functions::{called, is_of_standard_library};
 
 /// Beginnings of the file names of libraries that wait only because they are asked to: of C and C++.
 const OF_C: [&str; 6] = ["libc.", "libc-", "libpthread", "ld-", "libstdc++", "libc++"];
@@ -87,7 +87,15 @@ fn user<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> impl Iterator
 }
 
 fn only_waits(frame: &Frame) -> bool {
-    is_of(&OF_C, frame) || is_of(&RUNTIMES, frame) || FUNCTIONS.iter().any(|names| is_named(names, frame))
+    is_of(&OF_C, frame)
+        || is_of(&RUNTIMES, frame)
+        || is_of_pythons_library(frame)
+        || FUNCTIONS.iter().any(|names| is_named(names, frame))
+}
+
+/// Whether a function is of what comes with Python: `queue`, `threading`, `socket`.
+fn is_of_pythons_library(frame: &Frame) -> bool {
+    frame.module == PYTHON && frame.file.as_deref().is_some_and(is_of_standard_library)
 }
 
 fn is_of(libraries: &[&str], frame: &Frame) -> bool {
@@ -103,18 +111,15 @@ fn is_named(names: &[&str], frame: &Frame) -> bool {
 mod tests {
     use super::*;
 
-    /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of.
+    /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of, or its file of Python.
     fn frames(stack: &str) -> Vec<Frame> {
         let frame = |name: &str| {
             let (name, module) = name.split_once(" @ ").unwrap_or((name, "server"));
+            let file = module.ends_with(".py").then(|| module.to_owned());
+            let module = if file.is_some() { PYTHON } else { module };
             let kernel = module == "[kernel]";
-            Frame {
-                name: name.to_owned(),
-                module: module.to_owned(),
-                kernel,
-                resolved: true,
-                ..Frame::default()
-            }
+            let (name, module) = (name.to_owned(), module.to_owned());
+            Frame { name, module, kernel, resolved: true, file, line: None }
         };
         stack.split(';').map(frame).collect()
     }
@@ -142,6 +147,11 @@ mod tests {
             ),
             ("take;acquire_timed @ python3.12;sem_clockwait @ libc.so.6", "take"),
             (
+                "run @ /usr/lib/python3.12/threading.py;bill @ /srv/app.py;Queue.get @ /usr/lib/python3.12/queue.py;sem_wait @ libc.so.6",
+                "bill",
+            ),
+            ("send @ /srv/lib/python3.12/site-packages/redis/client.py;recv @ libc.so.6", "send"),
+            (
                 "shop::Pool::take;<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock",
                 "shop::Pool::take",
             ),
@@ -167,6 +177,10 @@ mod tests {
                 "mio::poll::Poll::poll",
             ),
             ("JavaCalls::call_helper @ libjvm.so;futex @ libc.so.6", "futex"),
+            (
+                "Thread.run @ /usr/lib/python3.12/threading.py;_worker @ /usr/lib/python3.12/concurrent/futures/thread.py;sem_wait @ libc.so.6",
+                "_worker",
+            ),
             ("read @ libc.so.6;ksys_read @ [kernel]", "read"),
         ] {
             let frames = frames(stack);

@@ -25,7 +25,11 @@ pub(crate) enum Side {
 
 /// The changes of a range, file by file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Changes(Vec<File>);
+pub(crate) struct Changes {
+    files: Vec<File>,
+    /// Folders that the files lay in before and after, where their names tell that.
+    checkouts: [Option<String>; 2],
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct File {
@@ -68,13 +72,28 @@ impl Changes {
                     file.paths[0] = path_of(path, "a/");
                 } else if let Some(path) = line.strip_prefix("+++ ") {
                     file.paths[1] = path_of(path, "b/");
+                } else if let Some(path) = line.strip_prefix("rename from ") {
+                    file.paths[0] = path_of(path, "");
+                } else if let Some(path) = line.strip_prefix("rename to ") {
+                    file.paths[1] = path_of(path, "");
                 } else if let Some(hunk) = line.strip_prefix("@@ ").and_then(header) {
                     left = hunk.length;
                     file.hunks.push(hunk);
                 }
             }
         }
-        Self(files)
+        Self { files, checkouts: [None, None] }
+    }
+
+    /// The same of files that lay in these folders before and after; of a side without one, any path that ends alike is a file's.
+    pub(crate) fn in_checkouts(self, checkouts: [Option<String>; 2]) -> Self {
+        Self { checkouts, ..self }
+    }
+
+    /// The name of a file in the checkout, and of any other file its own.
+    pub(crate) fn named(&self, side: Side, file: &str) -> String {
+        let folder = self.checkouts[side as usize].as_deref();
+        folder.and_then(|folder| within(folder, file)).unwrap_or_else(|| file.to_owned())
     }
 
     /// What happened to a line of a file, which debug information may name by another folder.
@@ -88,9 +107,16 @@ impl Changes {
         }
     }
 
-    /// Where a line stands after the change that was there before it; nothing where it is gone.
-    pub(crate) fn moved(&self, file: &str, line: u32) -> Option<u32> {
-        let Some(file) = self.file(Side::Before, file) else { return Some(line) };
+    /// Where a line stands after the change that was there before it, its file named as [`Changes::named`] does; nothing where it is
+    /// gone.
+    pub(crate) fn moved(&self, name: &str, line: u32) -> Option<(String, u32)> {
+        let named = self.named(Side::Before, name);
+        let Some(file) = self.file(Side::Before, name) else { return Some((named, line)) };
+        let after = self.checkouts[0].as_ref().and(file.paths[1].clone()).unwrap_or(named);
+        self.line_after(file, line).map(|line| (after, line))
+    }
+
+    fn line_after(&self, file: &File, line: u32) -> Option<u32> {
         let mut further = 0;
         for hunk in &file.hunks {
             if hunk.holds(Side::Before, line) {
@@ -104,11 +130,15 @@ impl Changes {
     }
 
     fn file(&self, side: Side, name: &str) -> Option<&File> {
+        if let Some(folder) = self.checkouts[side as usize].as_deref().filter(|_| name.starts_with('/')) {
+            let name = within(folder, name)?;
+            return self.files.iter().find(|file| file.paths[side as usize].as_ref() == Some(&name));
+        }
         let is_end = |long: &str, end: &str| {
             long.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         };
         let path = |file: &File| file.paths[side as usize].clone().unwrap_or_default();
-        let known = self.0.iter().filter(|file| !path(file).is_empty());
+        let known = self.files.iter().filter(|file| !path(file).is_empty());
         // Of two that fit, `lib.rs` and `a/lib.rs`, the longer one is meant.
         let within = known.clone().filter(|file| is_end(name, &path(file)));
         let longest = within.max_by_key(|file| path(file).len());
@@ -118,6 +148,22 @@ impl Changes {
             longer.next().filter(|_| longer.next().is_none())
         })
     }
+}
+
+/// The path of a file from `folder` on; nothing where it lies elsewhere. Builds may name a file by way of another folder, as
+/// `/build/../src/a.c`.
+pub(crate) fn within(folder: &str, file: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    let path = format!("/{}", parts.join("/"));
+    let within = path.strip_prefix(folder.trim_end_matches('/'))?.strip_prefix('/')?;
+    file.starts_with('/').then(|| within.to_owned())
 }
 
 /// Takes one line of a hunk.
@@ -212,8 +258,41 @@ new file mode 100644
         for (line, expected) in
             [(2, Some(2)), (3, Some(3)), (4, None), (5, Some(6)), (39, Some(40)), (40, None), (41, Some(41))]
         {
+            let expected = expected.map(|line| ("src/shop.c".to_owned(), line));
             assert_eq!(changes.moved("src/shop.c", line), expected, "{line}");
         }
-        assert_eq!(changes.moved("lib/other.c", 7), Some(7));
+        assert_eq!(changes.moved("lib/other.c", 7), Some(("lib/other.c".to_owned(), 7)));
+    }
+
+    #[test]
+    fn files_are_those_of_the_checkout_and_no_others_that_end_alike() {
+        let moved =
+            "diff --git a/old.c b/lib/new.c\nsimilarity index 100%\nrename from old.c\nrename to lib/new.c\n";
+        let [before, after] = ["/cache/1/files", "/cache/2/files"].map(|folder| Some(folder.to_owned()));
+        let changes = Changes::parse(&format!("{DIFF}{moved}")).in_checkouts([before, after]);
+        for (file, named, expected) in [
+            ("/cache/2/files/src/shop.c", "src/shop.c", Change::Line),
+            ("/cache/2/build/../files/./src/shop.c", "src/shop.c", Change::Line),
+            ("src/shop.c", "src/shop.c", Change::Line),
+            ("/cache/2/files/vendor/src/shop.c", "vendor/src/shop.c", Change::None),
+            ("/cache/1/files/src/shop.c", "/cache/1/files/src/shop.c", Change::None),
+            ("/cache/2/files2/src/shop.c", "/cache/2/files2/src/shop.c", Change::None),
+            ("/home/me/libraries/src/shop.c", "/home/me/libraries/src/shop.c", Change::None),
+        ] {
+            let side = Side::After;
+            assert_eq!(
+                (changes.change_at(side, file, 4), changes.named(side, file)),
+                (expected, named.to_owned())
+            );
+        }
+        for (file, line, expected) in [
+            ("/cache/1/files/src/shop.c", 39, ("src/shop.c", 40)),
+            ("/cache/1/files/lib/other.c", 39, ("lib/other.c", 39)),
+            ("/cache/1/files/old.c", 39, ("lib/new.c", 39)),
+            ("/usr/include/src/shop.c", 4, ("/usr/include/src/shop.c", 4)),
+        ] {
+            let (name, at) = expected;
+            assert_eq!(changes.moved(file, line), Some((name.to_owned(), at)), "{file}");
+        }
     }
 }

@@ -32,7 +32,7 @@ pub fn main_condition(plan: &Plan) -> usize {
 }
 
 /// Index of the condition under which latency is compared: where arms meet the same rate.
-fn latency_condition(conditions: &[Condition]) -> Option<usize> {
+pub(crate) fn latency_condition(conditions: &[Condition]) -> Option<usize> {
     conditions.iter().position(|condition| *condition != Condition::Capacity)
 }
 

@@ -44,9 +44,9 @@ pub struct Stalls {
     pub watched_ns: u64,
     /// What it does then far more than at other times; empty if that was not seen.
     pub activities: Vec<StallActivity>,
-    /// Whether all this is of the pilot, which does not watch what a server does.
+    /// Whether all this is of the first block, in which nobody watches what a server does.
     #[serde(default)]
-    pub in_pilot: bool,
+    pub unwatched: bool,
     /// One sentence.
     pub text: String,
 }
@@ -65,15 +65,15 @@ pub struct StallActivity {
 }
 
 impl Stalls {
-    /// Those of a pilot, which did not watch what the server does.
-    pub(crate) fn in_pilot(stops: Stops) -> Self {
+    /// Those of the first block, in which nobody watched what the server does.
+    pub(crate) fn unwatched(stops: Stops) -> Self {
         Self {
             count: stops.count,
             mean_ns: stops.stopped_ns as f64 / stops.count.max(1) as f64,
             share: stops.share(),
             watched_ns: stops.watched_ns,
             activities: Vec::new(),
-            in_pilot: true,
+            unwatched: true,
             text: String::new(),
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn stalls_in_passes(sheet: &Sheet, arm: &str, passes: &[PassFindings]
         [activity(RUNS, &sampled), activity(WAITS, &waiting)].into_iter().flatten().collect();
     let count = lengths_ns.len() as u64;
     let mean_ns = stalled_ns as f64 / count as f64;
-    Some(Stalls { count, mean_ns, share, watched_ns, activities, in_pilot: false, text: String::new() })
+    Some(Stalls { count, mean_ns, share, watched_ns, activities, unwatched: false, text: String::new() })
 }
 
 /// One function in all stacks.

@@ -22,7 +22,7 @@ const LOCKS: [&str; 8] = [
     "PyThread_acquire_lock",
 ];
 /// Parts of the names of functions that wait for work, and take its lock on the way.
-const CONDITIONS: [&str; 3] = ["cond", "Condvar", "ObjectMonitor::wait"];
+const CONDITIONS: [&str; 5] = ["cond", "Condvar", "ObjectMonitor::wait", "Condition.wait", "SimpleQueue_get"];
 /// Functions of Python that do nothing but take its one lock. They ask for it anew every five milliseconds, so that a timer that
 /// ends such a wait is still a wait for the lock.
 const INTERPRETER_LOCK: [&str; 4] =

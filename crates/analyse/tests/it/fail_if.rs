@@ -1,7 +1,9 @@
 //! Conditions of `--fail-if` on runs whose figures are known.
 
-use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, Stored};
-use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Run, Slice};
+use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, Stored, foreseen};
+use model::plan::{Blocks, Condition, Plan, Split, Turns};
+use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Run, Slice};
+use model::units::Span;
 
 use crate::support::{analyse, arm, change, pair, run};
 
@@ -231,4 +233,57 @@ fn counts_are_held_against_a_stored_run_of_the_same_machine() {
     let mut other = before.clone();
     other.manifest.plan.workload.job.connections += 1;
     assert!(refused(&other, text).contains("it asked for something else: "));
+}
+
+/// What is said of conditions on a run of such a plan, fitted so, whose arms answer so many requests a second at most.
+fn told(plan: &Plan, fitted: &Fitted, texts: &[&str], per_s: [f64; 2]) -> Vec<String> {
+    let conditions: Vec<FailIf> = texts.iter().map(|text| FailIf::parse(text, plan).unwrap()).collect();
+    foreseen(&conditions, plan, fitted, &per_s).iter().map(report::too_few_answers).collect()
+}
+
+#[test]
+fn a_condition_for_which_there_will_be_too_few_answers_is_told_once_the_rates_are_known() {
+    let mut plan = pair(1.0).manifest.plan;
+    plan.workload.conditions = vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 25 }];
+    plan.design.blocks = Blocks::Fitted { fewest: 8, most: 32 };
+    plan.design.turns = Turns::Slices { slice: None, cycles: None };
+    // Eight turns of 50 ms under the second condition.
+    let split = Some(Split { blocks: 12, cycles: 12, block_s: 1.0 });
+    let fitted = Fitted { turn_ns: 50_000_000, split, ..Fitted::default() };
+    let texts = ["pr p99 > 20ms", "pr slower in p50", "pr slower", "pr cpu > 1.05x", "pr max > 1s"];
+    let quick = |per_s| told(&plan, &fitted, &texts, per_s);
+    assert!(quick([400_000.0, 300_000.0]).is_empty(), "75 000 a second give 30 000 answers a block");
+    assert!(quick([80_000.0, 60_000.0]).is_empty(), "of two blocks together 12 000, in six groups");
+    let [one] = &quick([40_000.0, 45_000.0])[..] else { panic!("{:?}", quick([40_000.0, 45_000.0])) };
+    assert_eq!(
+        one,
+        "--fail-if 'pr p99 > 20ms' cannot be judged by this run: at 10000 requests/s a block has about 4000 answers, and p99 needs \
+         10000, in a block or in each of 6 groups of the 12 blocks: leave out --quick, or pass --window 2s, or ask for p90, for which \
+         there are enough"
+    );
+    let slow = quick([400.0, 500.0]);
+    let [p99, p50] = &slow[..] else { panic!("{slow:?}") };
+    assert!(
+        p99.ends_with("of the 12 blocks: ask for more requests a second (--equal-rates, --rate)"),
+        "{p99}"
+    );
+    assert!(p50.contains("'pr slower in p50'") && p50.ends_with("blocks: pass --window 3s"), "{p50}");
+    assert!(quick([0.0, 0.0]).is_empty(), "nothing is known of arms that failed");
+}
+
+#[test]
+fn an_arm_alone_has_the_answers_of_its_window_and_without_equal_rates_those_at_its_capacity() {
+    let mut plan = pair(1.0).manifest.plan;
+    plan.workload.conditions = vec![Condition::Capacity];
+    plan.design.blocks = Blocks::Fixed { blocks: 8 };
+    plan.design.turns = Turns::Alone;
+    plan.timing.window = Span(std::time::Duration::from_secs(10));
+    let of = |per_s| told(&plan, &Fitted::default(), &["pr p99 > 20ms", "main p99 > 20ms"], per_s);
+    assert!(of([1_000.0, 2_000.0]).is_empty());
+    let found = of([900.0, 2_000.0]);
+    let [main] = &found[..] else { panic!("{found:?}") };
+    assert!(
+        main.contains("'main p99 > 20ms'") && main.contains("pass --window 13s, or ask for p90"),
+        "{main}"
+    );
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use analyse::{Change, Findings};
+use analyse::{AttributionRow, Change, Findings};
+use model::plan::{ArmSource, Revision};
 use model::record::{PassKind, Run, RunDir, SourceChange};
 
 use crate::support::{analyse, change};
@@ -134,7 +135,7 @@ fn of_two_revisions_lines_that_changed_are_told_from_those_that_only_moved() {
 fn a_function_that_is_the_same_is_told_with_the_changed_line_that_calls_it() {
     let mut run = sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &["main;serve;price;sum"]);
     run.manifest.changes = vec![SourceChange { arm: "pr".to_owned(), diff: RANGE.to_owned() }];
-    run.manifest.plan.arms[1].dir = Some("/cache/1/files".to_owned());
+    check_out(&mut run, 1, "/cache/1/files");
     let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
     for profile in profiles.filter_map(|pass| pass.profile.as_mut()) {
         for frame in profile.frames.iter_mut().filter(|frame| !frame.kernel) {
@@ -150,6 +151,54 @@ fn a_function_that_is_the_same_is_told_with_the_changed_line_that_calls_it() {
     assert_eq!((function, file, caller.line), ("price", Some("src/shop.c"), Some(11)));
     let cause = findings.causes.iter().find(|cause| cause.id.name() == "own_code").unwrap();
     assert!(cause.text.contains("(called from price, shop.c:11, changed in this range)"), "{}", cause.text);
+}
+
+/// An arm is a revision that was checked out into this folder.
+fn check_out(run: &mut Run, arm: usize, checkout: &str) {
+    run.manifest.plan.arms[arm].source = ArmSource::Git(Revision {
+        asked: arm.to_string(),
+        commit: None,
+        tree: arm.to_string(),
+        changed: false,
+        git_dir: "/shop/.git".to_owned(),
+        checkout: checkout.to_owned(),
+        put_back: None,
+    });
+}
+
+#[test]
+fn lines_of_two_checkouts_join_and_those_of_other_folders_are_no_lines_of_the_repository() {
+    let mut run = sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &["main;serve;price"]);
+    run.manifest.changes = vec![SourceChange { arm: "pr".to_owned(), diff: RANGE.to_owned() }];
+    let folders = ["/cache/1/files", "/cache/2/files"];
+    (0..2).for_each(|arm| check_out(&mut run, arm, folders[arm]));
+    for record in &mut run.diagnostics {
+        let arm = usize::from(record.arm == "pr");
+        for profile in record.passes.iter_mut().filter_map(|pass| pass.profile.as_mut()) {
+            for frame in profile.frames.iter_mut().filter(|frame| !frame.kernel) {
+                let (folder, line) = match frame.name.as_str() {
+                    "price" => ("/libraries", 11),
+                    _ => (folders[arm], 30 + arm as u32),
+                };
+                (frame.file, frame.line) = (Some(format!("{folder}/src/shop.c")), Some(line));
+            }
+        }
+    }
+    let findings = analyse(&run);
+    let rows = |name: &str| {
+        let is_of = |row: &&AttributionRow| row.path.iter().any(|node| node == name);
+        findings.attribution.iter().filter(is_of).collect::<Vec<_>>()
+    };
+    let [serve] = rows("serve")[..] else { panic!("one place in both: {:?}", rows("serve")) };
+    let place = serve.place.as_ref().unwrap();
+    assert_eq!((place.file.as_deref(), serve.changed), (Some("src/shop.c"), Some(Change::None)), "{serve:?}");
+    assert!(serve.baseline_ns > 0.0 && serve.arm_ns > 0.0, "{serve:?}");
+    let [price] = rows("price")[..] else { panic!("{:?}", rows("price")) };
+    let place = price.place.as_ref().unwrap();
+    let file = place.file.as_deref();
+    assert_eq!((file, price.changed), (Some("/libraries/src/shop.c"), Some(Change::None)), "{price:?}");
+    let own = findings.causes.iter().find(|cause| cause.id.name() == "own_code").unwrap();
+    assert_eq!(own.place.as_ref(), Some(place), "the cause is where its row is");
 }
 
 /// A server that gave up sending each answer by itself, for which it works more.

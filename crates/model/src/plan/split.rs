@@ -11,7 +11,7 @@ use super::{Blocks, Plan, WarmupClass};
 use crate::units::Span;
 
 /// Seconds of all blocks for each arm at most.
-const ARM_S: f64 = 17.0;
+const ARM_S: f64 = 19.0;
 /// Seconds from the first pilot to the end of the diagnosis: for each arm, and beside that.
 const WHOLE_S: [f64; 2] = [20.0, 20.0];
 /// Variance of the ratio of one cycle, rare disturbed ones included, over that between two starts of the same servers: (2.6 %)² over

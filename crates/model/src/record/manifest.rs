@@ -130,7 +130,7 @@ impl fmt::Display for Stopping {
     }
 }
 
-/// How a server stopped for everybody while it was loaded all the time, at least once.
+/// How a server stopped for everybody more than another of the same block did, at least once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stops {
     /// How often.

@@ -46,7 +46,9 @@ pub use machine::{MachineLog, Pauses};
 pub use manifest::{
     AloneReason, Build, Fitted, Manifest, RunStatus, ServiceImage, SourceChange, Stopping, Stops, Warming,
 };
-pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, RUBY, SPINNING, Stack};
+pub use profile::{
+    ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, RUBY, SPINNING, Stack, evaluated_in,
+};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, Warmup, Window};
 pub use shard::ShardRecord;

@@ -7,6 +7,10 @@ pub const ENDED: &str = "[ended]";
 pub const PYTHON: &str = "[python]";
 /// Module of functions of Ruby, read from the interpreter.
 pub const RUBY: &str = "[ruby]";
+/// Interpreters whose functions are sampled by themselves: the module of those, and how the interpreter's own functions begin in
+/// which it works on them.
+const EVALUATES: [(&str, &[&str]); 2] =
+    [(PYTHON, &["_PyEval_EvalFrame"]), (RUBY, &["rb_vm_exec", "vm_exec_core"])];
 /// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
 pub const SPINNING: &str = "[spinning]";
 
@@ -35,6 +39,13 @@ impl Frame {
     pub fn without_place(&self) -> Self {
         Self { file: None, line: None, ..self.clone() }
     }
+}
+
+/// The module of the functions on which an interpreter works in its own function of this name; nothing where it is no such function.
+#[must_use]
+pub fn evaluated_in(name: &str) -> Option<&'static str> {
+    let works = |begins: &[&str]| begins.iter().any(|begin| name.starts_with(begin));
+    EVALUATES.iter().find(|(_, begins)| works(begins)).map(|(module, _)| *module)
 }
 
 /// A stack and how often it was met.

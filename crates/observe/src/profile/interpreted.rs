@@ -8,22 +8,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use blazesym::inspect::Inspector;
 use blazesym::inspect::source::{Elf, Source};
-use model::record::{Frame, Interpreted, PYTHON, Profile, RUBY, Stack};
+use model::record::{Frame, Interpreted, PYTHON, Profile, RUBY, Stack, evaluated_in};
 
+use super::symbols::own_pid;
 use crate::Group;
-use crate::file::optional;
+use crate::file::{numbered, optional};
 use crate::parse::stat;
 use crate::sampler::own_cpu_ns;
 
 /// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
 /// thread that runs.
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
+/// Time between two looks at threads that wait: 97 in a second.
+const WAITING_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 97);
 /// Times that a stack is read until it is whole.
 const READS: u32 = 4;
 /// Longest name, and longest table of lines, in bytes that are believed.
@@ -36,8 +39,6 @@ struct Language {
     /// What the files are called in part that a process maps which runs it.
     files: &'static [&'static str],
     find_in: fn(u32) -> Option<Box<dyn Interpreter>>,
-    /// How the functions begin in which it works.
-    evaluates: &'static [&'static str],
     /// What a profile says that has the interpreter in it and not what that worked on.
     not_read: &'static str,
 }
@@ -47,14 +48,12 @@ const LANGUAGES: [Language; 2] = [
         module: PYTHON,
         files: &["python3."],
         find_in: python::find_in,
-        evaluates: &["_PyEval_EvalFrame"],
         not_read: "Functions of Python have no names here: they are read of CPython 3.9 to 3.13 that this user may trace.",
     },
     Language {
         module: RUBY,
         files: &["/libruby", "/bin/ruby"],
         find_in: ruby::find_in,
-        evaluates: &["rb_vm_exec", "vm_exec_core"],
         not_read: "Functions of Ruby have no names here: they are read of CRuby 2.7 to 3.4 on x86-64 that this user may trace.",
     },
 ];
@@ -63,6 +62,21 @@ const LANGUAGES: [Language; 2] = [
 trait Interpreter: Send {
     /// Takes the stacks of the threads that run functions now.
     fn look(&mut self, stacks: &mut Stacks);
+
+    /// Reads the stacks of threads, whether they run or not, at most so many that it is quick; the next time it goes on with those that
+    /// come after them. Of an interpreter that does not tell the kernel's numbers of its threads, none.
+    fn read(&mut self, _readings: &mut Vec<Reading>) {}
+}
+
+/// The stack of one thread. It says where the thread waits only if it did so from the begin of the reading to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) thread: u32,
+    /// Nanoseconds of the monotonic clock.
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Outermost first.
+    pub(crate) stack: Vec<Frame>,
 }
 
 /// Stacks with how often each was seen, outermost first.
@@ -86,33 +100,16 @@ pub(super) struct Taken {
 impl Interpreters {
     /// Begins to sample; nothing where no process of the group runs an interpreter that is known and may be read.
     pub(super) fn begin(group: &Group) -> Option<Self> {
-        let mut interpreters = Vec::new();
-        let mut modules = BTreeSet::new();
-        for language in &LANGUAGES {
-            let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
-            let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
-            let found: Vec<_> = pids.into_iter().filter_map(language.find_in).collect();
-            modules.extend((!found.is_empty()).then_some(language.module));
-            interpreters.extend(found);
-        }
+        let (mut interpreters, modules) = find(group);
         if interpreters.is_empty() {
             return None;
         }
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             let mut taken = Taken { modules, ..Taken::default() };
-            let mut next = Instant::now();
-            loop {
-                next += PERIOD;
-                if stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
-                    != Err(RecvTimeoutError::Timeout)
-                {
-                    break;
-                }
-                // After a time without a CPU the looks that are due are not made up for.
-                next = next.max(Instant::now());
+            every(PERIOD, &stopped, || {
                 interpreters.iter_mut().for_each(|interpreter| interpreter.look(&mut taken.stacks));
-            }
+            });
             taken.cost_ns = own_cpu_ns();
             taken
         });
@@ -124,6 +121,73 @@ impl Interpreters {
         drop(self.stop);
         self.thread.join().expect("sampling interpreters does not panic")
     }
+}
+
+/// Reads the stacks of all threads that the interpreters of a group run, in a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    stop: Sender<()>,
+    thread: JoinHandle<u64>,
+}
+
+impl Readers {
+    /// Begins to look for interpreters that are known and may be read, to read them, and to tell what was read.
+    pub(crate) fn begin(group: &Group, tell: impl Fn(Vec<Reading>) + Send + 'static) -> Self {
+        let (stop, stopped) = channel();
+        let group = group.clone();
+        let thread = std::thread::spawn(move || {
+            let (mut interpreters, _) = find(&group);
+            if !interpreters.is_empty() {
+                every(WAITING_PERIOD, &stopped, || {
+                    let mut readings = Vec::new();
+                    interpreters.iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
+                    tell(readings);
+                });
+            }
+            own_cpu_ns()
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends it; everything was told by then. It says what CPU time it took.
+    pub(crate) fn stop(self) -> u64 {
+        drop(self.stop);
+        self.thread.join().expect("reading interpreters does not panic")
+    }
+}
+
+/// The interpreters of a group that may be read, and the modules of their functions.
+fn find(group: &Group) -> (Vec<Box<dyn Interpreter>>, BTreeSet<&'static str>) {
+    let (mut interpreters, mut modules) = (Vec::new(), BTreeSet::new());
+    for language in &LANGUAGES {
+        let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
+        let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
+        let found: Vec<_> = pids.into_iter().filter_map(language.find_in).collect();
+        modules.extend((!found.is_empty()).then_some(language.module));
+        interpreters.extend(found);
+    }
+    (interpreters, modules)
+}
+
+/// Does something once in a period until it is stopped.
+fn every(period: Duration, stopped: &Receiver<()>, mut work: impl FnMut()) {
+    let mut next = Instant::now() + period;
+    while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
+        == Err(RecvTimeoutError::Timeout)
+    {
+        // After a time without a CPU the looks that are due are not made up for.
+        next = next.max(Instant::now()) + period;
+        work();
+    }
+}
+
+/// A stack of machine code with what its interpreter runs in the interpreter's place: from where it first works on functions to
+/// where it last does. Where no frame pointers tell that, what it runs comes before all that is known of the program's side.
+pub(crate) fn with_interpreted(native: &[Frame], interpreted: &[Frame]) -> Vec<Frame> {
+    let works = |frame: &Frame| evaluated_in(&frame.name).is_some();
+    let first = native.iter().position(works).unwrap_or(0);
+    let after = native.iter().rposition(works).map_or(0, |last| last + 1);
+    [&native[..first], interpreted, &native[after..]].concat()
 }
 
 impl Taken {
@@ -164,9 +228,8 @@ impl Taken {
 /// Puts what was taken into a profile, and says which interpreters in it were not read.
 pub(super) fn add_to(profile: &mut Profile, taken: Option<Taken>) {
     let read = taken.as_ref().map(|taken| taken.modules.clone()).unwrap_or_default();
-    let works =
-        |language: &&Language, name: &str| language.evaluates.iter().any(|begin| name.starts_with(begin));
-    let is_in = |language: &&Language| profile.frames.iter().any(|frame| works(language, &frame.name));
+    let works: BTreeSet<&str> = profile.frames.iter().filter_map(|frame| evaluated_in(&frame.name)).collect();
+    let is_in = |language: &&Language| works.contains(language.module);
     let not_read = LANGUAGES.iter().filter(|language| !read.contains(language.module)).filter(is_in);
     let notes: Vec<String> = not_read.map(|language| language.not_read.to_owned()).collect();
     profile.notes.extend(notes);
@@ -175,8 +238,30 @@ pub(super) fn add_to(profile: &mut Profile, taken: Option<Taken>) {
     }
 }
 
+/// The kernel's numbers of the threads of a process, by those that they have inside: in a container these differ.
+struct ThreadIds {
+    pid: u32,
+    /// Nothing where they are the same.
+    by_inside: Option<BTreeMap<u64, u32>>,
+}
+
+impl ThreadIds {
+    fn of(pid: u32) -> Self {
+        Self { pid, by_inside: (own_pid(pid) != pid).then(BTreeMap::new) }
+    }
+
+    fn find(&mut self, inside: u64) -> Option<u32> {
+        let Some(by_inside) = &mut self.by_inside else { return u32::try_from(inside).ok() };
+        if !by_inside.contains_key(&inside) {
+            let ids = numbered(&format!("/proc/{}/task", self.pid)).unwrap_or_default();
+            *by_inside = ids.into_iter().map(|id| (own_pid(id).into(), id)).collect();
+        }
+        by_inside.get(&inside).copied()
+    }
+}
+
 /// Whether a thread has a CPU or is ready for one.
-fn is_running(pid: u32, tid: u64) -> Option<()> {
+fn is_running(pid: u32, tid: u32) -> Option<()> {
     let text = optional(format!("/proc/{pid}/task/{tid}/stat"))?;
     (stat(&text)?.state == 'R').then_some(())
 }
@@ -223,5 +308,30 @@ impl Memory {
     /// The word `offset` behind an address.
     fn word(&self, at: u64, offset: u64) -> Option<u64> {
         self.bytes(at.checked_add(offset)?).map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(names: &str) -> Vec<Frame> {
+        names.split_whitespace().map(|name| Frame { name: name.to_owned(), ..Frame::default() }).collect()
+    }
+
+    #[test]
+    fn what_an_interpreter_runs_stands_where_it_does() {
+        for (native, expected) in [
+            (
+                "main run_mod _PyEval_EvalFrameDefault call _PyEval_EvalFrameDefault.cold acquire sem_wait",
+                "main run_mod f g acquire sem_wait",
+            ),
+            ("_PyEval_EvalFrameDefault", "f g"),
+            // No callers are known.
+            ("sem_wait futex_wait", "f g sem_wait futex_wait"),
+            ("", "f g"),
+        ] {
+            assert_eq!(with_interpreted(&frames(native), &frames("f g")), frames(expected), "{native}");
+        }
     }
 }

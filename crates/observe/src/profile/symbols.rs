@@ -413,8 +413,8 @@ fn jit_symbols(pid: u32) -> Vec<JitSymbol> {
     places.iter().find_map(optional).map(|text| perf_map(&text)).unwrap_or_default()
 }
 
-/// What a process has for its id, which in a container is another one.
-fn own_pid(pid: u32) -> u32 {
+/// What a process or thread has for its id, which in a container is another one.
+pub(super) fn own_pid(pid: u32) -> u32 {
     let status = optional(format!("/proc/{pid}/status")).unwrap_or_default();
     let innermost = |line: &str| line.strip_prefix("NSpid:")?.split_whitespace().next_back()?.parse().ok();
     status.lines().find_map(innermost).unwrap_or(pid)

@@ -1,7 +1,7 @@
 //! From records of the scheduler to waits: every interval in which a thread has no CPU is closed once, by what ended it.
 //! Pure: what an address or a process is, is asked of [`Eyes`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::record::EndedBy;
 
@@ -49,17 +49,28 @@ pub(super) struct Kind {
     pub(super) woken_from: Option<(u32, Vec<u64>)>,
 }
 
+/// Stacks of interpreters by their numbers, with how often each was read during waits.
+pub(super) type Read = BTreeMap<u32, u64>;
+
 /// How many waits, and how long they took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) count: u64,
     pub(super) ns: u64,
+    pub(super) read: Read,
 }
 
 impl Sum {
-    fn add(&mut self, other: Self) {
+    fn one(ns: u64, read: Read) -> Self {
+        Self { count: 1, ns, read }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.ns += other.ns;
+        for (stack, times) in &other.read {
+            *self.read.entry(*stack).or_default() += times;
+        }
     }
 }
 
@@ -101,6 +112,8 @@ enum State {
     Waits {
         since_ns: u64,
         stack: Stack,
+        /// What was read of its interpreter since then.
+        read: Read,
     },
     Ready {
         since_ns: u64,
@@ -161,9 +174,9 @@ impl Machine {
         for id in ids {
             let Some(thread) = self.threads.get_mut(&id) else { continue };
             match std::mem::replace(&mut thread.state, State::Unseen { since_ns: time_ns }) {
-                State::Waits { since_ns, stack } => {
+                State::Waits { since_ns, stack, read } => {
                     let kind = plain(thread.process, stack.chain, EndedBy::Unfinished);
-                    self.close(id, kind, time_ns.saturating_sub(since_ns));
+                    self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
                 }
                 State::Ready { since_ns } => self.close_ready(id, since_ns, time_ns),
                 State::Unseen { .. } | State::Runs => {}
@@ -202,12 +215,22 @@ impl Machine {
         }
     }
 
+    /// The stack with a number was read in a thread's interpreter between two times. Whoever waits now and did so when reading it began
+    /// waits in it: all that was recorded before its end was taken.
+    pub(super) fn read(&mut self, thread: u32, begin_ns: u64, number: u32) {
+        if let Some(Thread { state: State::Waits { since_ns, read, .. }, .. }) = self.threads.get_mut(&thread)
+            && *since_ns <= begin_ns
+        {
+            *read.entry(number).or_default() += 1;
+        }
+    }
+
     /// Everything so far.
     pub(super) fn into_waited(mut self) -> Waited {
         let ids: Vec<u32> = self.threads.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget(id));
         let Self { kinds, sums, threads_served: threads, others_ns, lost, .. } = self;
-        let sum = |(number, kind)| Some((kind, *sums.get(&(number as u32))?));
+        let sum = |(number, kind)| Some((kind, sums.get(&(number as u32))?.clone()));
         let mut waits: Vec<(Kind, Sum)> = kinds.into_iter().enumerate().filter_map(sum).collect();
         waits.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
         Waited { waits, threads, others_ns, lost }
@@ -228,9 +251,9 @@ impl Machine {
         }
         thread.early = thread.early.take().filter(|waker| waker.time_ns + EARLY_NS >= time_ns);
         // Who waits and leaves a CPU was woken and came to it. Linux 6.18 was seen to leave out all that a CPU does while it is idle.
-        if let State::Waits { since_ns, stack } = std::mem::replace(&mut thread.state, State::Runs) {
+        if let State::Waits { since_ns, stack, read } = std::mem::replace(&mut thread.state, State::Runs) {
             let kind = plain(thread.process, stack.chain, EndedBy::Unknown);
-            self.close(id, kind, time_ns.saturating_sub(since_ns));
+            self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
         }
         let Some(thread) = self.threads.get_mut(&id) else { return };
         match why {
@@ -238,7 +261,8 @@ impl Machine {
             Leaving::Preempted => thread.state = State::Ready { since_ns: time_ns },
             Leaving::Waits => {
                 let marks = eyes.marks(&chain);
-                thread.state = State::Waits { since_ns: time_ns, stack: Stack { chain, marks } };
+                let stack = Stack { chain, marks };
+                thread.state = State::Waits { since_ns: time_ns, stack, read: Read::new() };
             }
         }
     }
@@ -253,13 +277,13 @@ impl Machine {
         match std::mem::replace(&mut thread.state, State::Runs) {
             State::Ready { since_ns } => self.close_ready(id, since_ns, time_ns),
             State::Waits { since_ns, .. } if early.is_some() => self.close_ready(id, since_ns, time_ns),
-            State::Waits { since_ns, stack } => {
+            State::Waits { since_ns, stack, read } => {
                 let kind = plain(thread.process, stack.chain, EndedBy::Unknown);
-                self.close(id, kind, time_ns.saturating_sub(since_ns));
+                self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
             }
             State::Unseen { since_ns } => {
                 let kind = plain(thread.process, Vec::new(), EndedBy::Unknown);
-                self.close(id, kind, time_ns.saturating_sub(since_ns));
+                self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), Read::new()));
             }
             State::Runs => {}
         }
@@ -268,10 +292,10 @@ impl Machine {
     fn woken(&mut self, id: u32, waker: Waker, eyes: &mut dyn Eyes) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let time_ns = waker.time_ns;
-        let (since_ns, stack) = match std::mem::replace(&mut thread.state, State::Ready { since_ns: time_ns })
-        {
-            State::Waits { since_ns, stack } => (since_ns, stack),
-            State::Unseen { since_ns } => (since_ns, Stack::default()),
+        let ready = State::Ready { since_ns: time_ns };
+        let (since_ns, stack, read) = match std::mem::replace(&mut thread.state, ready) {
+            State::Waits { since_ns, stack, read } => (since_ns, stack, read),
+            State::Unseen { since_ns } => (since_ns, Stack::default(), Read::new()),
             State::Runs => {
                 (thread.state, thread.early) = (State::Runs, Some(waker));
                 return;
@@ -287,7 +311,7 @@ impl Machine {
         thread.last = Some(root(kind.ended_by, kind.behind));
         let for_work = matches!(kind.ended_by, EndedBy::Client | EndedBy::Connection | EndedBy::Network);
         thread.served |= by_packet && for_work;
-        self.close(id, kind, time_ns.saturating_sub(since_ns));
+        self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
     }
 
     /// What kind of wait ends here.
@@ -309,13 +333,13 @@ impl Machine {
     fn close_ready(&mut self, id: u32, since_ns: u64, time_ns: u64) {
         let Some(thread) = self.threads.get(&id) else { return };
         let kind = plain(thread.process, Vec::new(), EndedBy::Cpu);
-        self.close(id, kind, time_ns.saturating_sub(since_ns));
+        self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), Read::new()));
     }
 
-    fn close(&mut self, id: u32, kind: Kind, ns: u64) {
+    fn close(&mut self, id: u32, kind: Kind, wait: Sum) {
         let number = self.number(kind);
         if let Some(thread) = self.threads.get_mut(&id) {
-            thread.sums.entry(number).or_default().add(Sum { count: 1, ns });
+            thread.sums.entry(number).or_default().add(&wait);
         }
     }
 
@@ -339,7 +363,7 @@ impl Machine {
         if thread.served {
             self.threads_served += 1;
             for (number, sum) in thread.sums {
-                self.sums.entry(number).or_default().add(sum);
+                self.sums.entry(number).or_default().add(&sum);
             }
         } else {
             self.others_ns += thread.sums.values().map(|sum| sum.ns).sum::<u64>();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use observe::{Group, ObserveError, Series};
+use observe::{Group, ObserveError, Readiness, ReadinessAt, ReadinessWatch, Series};
 
 use crate::support::{Fixture, used, watch};
 
@@ -78,6 +78,29 @@ fn threads_that_share_a_cpu_wait_for_it() {
     // Two threads on one CPU for a quarter of a second: while one ran, the other waited.
     assert!(usage.run_wait_ns > 150 * MS, "{} ms", usage.run_wait_ns / MS);
     assert_eq!((fairness.threads, fairness.allowed_cpus), (3, cpu));
+}
+
+#[test]
+fn who_is_ready_and_has_no_cpu_is_seen_while_that_lasts() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut one = rustix::thread::CpuSet::new();
+    one.set((0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap());
+    let mut both = [Fixture::new(&["spin", "300"]), Fixture::new(&["spin", "300"])];
+    for fixture in &both {
+        let pid = rustix::process::Pid::from_raw(fixture.pid().cast_signed());
+        rustix::thread::sched_setaffinity(pid, &one).unwrap();
+    }
+    let groups = [Group::from_pid(both[0].pid()).unwrap(), Group::unseen()];
+    let watch = ReadinessWatch::begin(&groups);
+    std::thread::scope(|scope| both.iter_mut().for_each(|fixture| drop(scope.spawn(|| fixture.work()))));
+    let readings = watch.end();
+    let (first, last) = (readings.first().unwrap(), readings.last().unwrap());
+    assert!(readings.len() > 10 && readings.is_sorted_by_key(|reading| reading.at_ns), "{}", readings.len());
+    let server = |reading: &ReadinessAt| reading.groups[0];
+    assert!(server(last).run_ns - server(first).run_ns >= 290 * MS, "{first:?} {last:?}");
+    // While the other one ran.
+    assert!(server(last).wait_ns - server(first).wait_ns > 100 * MS, "{first:?} {last:?}");
+    assert_eq!(last.groups[1], Readiness::default(), "nothing is known of it");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use model::record::{EndedBy, WaitLeaf, Waits};
+use model::record::{EndedBy, Frame, PYTHON, WaitLeaf, Waits};
 use observe::{Group, WakerWatch};
 
 use crate::support::Fixture;
@@ -177,5 +178,116 @@ fn a_server_that_has_nothing_to_do_waits_for_its_client() {
         let client = longest(&waits, EndedBy::Client).ns;
         assert!(client as f64 > 0.8 * waits.idle_ns as f64, "{}", table(&waits));
         assert!(share(&waits, EndedBy::Lock) + share(&waits, EndedBy::Timer) < 0.5, "{}", table(&waits));
+    });
+}
+
+/// A server of Python in which two of three requests wait for a lock whose holder sleeps, and the third one sleeps itself.
+const SCRIPT: &str = r#"
+import queue, socket, sys, threading, time
+
+lock = threading.Lock()
+taken = queue.SimpleQueue()
+
+def holds():
+    while True:
+        taken.get()
+        with lock:
+            held.set()
+            time.sleep(0.004)
+
+def slow_lock():
+    with lock:
+        pass
+
+def slow_sleep():
+    time.sleep(0.004)
+
+held = threading.Event()
+host, port = sys.argv[1].split(":")
+listener = socket.create_server((host, int(port)))
+
+def serves():
+    client, _ = listener.accept()
+    turn = 0
+    while client.recv(1):
+        if turn % 3 == 2:
+            slow_sleep()
+        else:
+            held.clear()
+            taken.put(None)
+            held.wait()
+            slow_lock()
+        turn += 1
+        client.sendall(b".")
+    over.set()
+
+over = threading.Event()
+threading.Thread(target=holds, daemon=True).start()
+threading.Thread(target=serves, daemon=True).start()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+over.wait()
+sys.stdout.write("done\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+"#;
+
+/// The line of the script that comes so many after the first with this text.
+fn line_of(text: &str, after: u32) -> u32 {
+    SCRIPT.lines().position(|line| line.contains(text)).unwrap() as u32 + 1 + after
+}
+
+/// Whether a wait is at this line of a function of Python, and in no function that works on those.
+fn is_at(waits: &Waits, leaf: &WaitLeaf, function: &str, line: u32) -> bool {
+    let is_there = |frame: &Frame| {
+        let is_of_script = frame.file.as_ref().is_some_and(|file| file.ends_with(".py"));
+        frame.module == PYTHON && frame.name == function && frame.line == Some(line) && is_of_script
+    };
+    waits.frames_of(&leaf.waited_in).any(is_there) && !is_in(waits, &leaf.waited_in, "_PyEval_EvalFrame")
+}
+
+/// Watches the script in this version of Python, begun by the words before it.
+fn functions_of_python_that_wait(before: &[&str], version: &str) {
+    let program = format!("python{version}");
+    let words = || before.iter().copied().chain([program.as_str()]);
+    let command = || {
+        let mut command = Command::new(words().next().unwrap());
+        command.args(words().skip(1));
+        command
+    };
+    if !command().arg("--version").output().is_ok_and(|output| output.status.success()) {
+        testkit::skipped(&format!("{program} is not installed, or may not begin so"));
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("observe-{}-waits-{version}.py", std::process::id()));
+    std::fs::write(&file, SCRIPT).unwrap();
+    let address = address();
+    let server = Fixture::start(command().arg("-u").arg(&file).arg(&address));
+    let waits = watched(server, &address, Duration::ZERO);
+    std::fs::remove_file(&file).unwrap();
+    let Some(waits) = waits else { return };
+    let sum = |ended_by: EndedBy, function: &str, line: u32| -> u64 {
+        let of = |leaf: &&WaitLeaf| leaf.ended_by == ended_by && is_at(&waits, leaf, function, line);
+        waits.leaves.iter().filter(of).map(|leaf| leaf.ns).sum()
+    };
+    // Of 60 requests 40 wait for the lock, and 20 sleep: 4 ms each.
+    let in_lock = sum(EndedBy::Lock, "slow_lock", line_of("def slow_lock", 1));
+    let in_sleep = sum(EndedBy::Timer, "slow_sleep", line_of("def slow_sleep", 1));
+    assert!((60_000_000..300_000_000).contains(&in_lock), "{version}: {in_lock}: {}", table(&waits));
+    assert!((30_000_000..200_000_000).contains(&in_sleep), "{version}: {in_sleep}: {}", table(&waits));
+}
+
+#[test]
+fn waits_of_python_are_in_its_functions_and_lines() {
+    in_one_of_some_tries(|| {
+        ["3.11", "3.12", "3.13"].into_iter().for_each(|version| functions_of_python_that_wait(&[], version));
+    });
+}
+
+#[test]
+fn waits_of_python_in_a_container_are_so_too() {
+    in_one_of_some_tries(|| {
+        functions_of_python_that_wait(&["unshare", "--pid", "--fork", "--kill-child"], "3.11");
     });
 }

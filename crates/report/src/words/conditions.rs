@@ -1,6 +1,6 @@
 //! What is said of a condition of `--fail-if`.
 
-use analyse::{Against, AskedFigure, Basis, Comparison, FailIfSays, Unit, WhyAbsent};
+use analyse::{Against, AskedFigure, Basis, Comparison, FailIfSays, Foreseen, Unit, WhyAbsent};
 
 use super::joined;
 
@@ -31,6 +31,27 @@ pub(super) fn sentence(arm: &str, says: &FailIfSays) -> String {
             format!("{} of '{arm}' was not measured: {}", label(figure), reason(why))
         }
     }
+}
+
+/// That a condition will have too few answers, and what to ask for in its place.
+pub(super) fn too_few(found: &Foreseen) -> String {
+    let Foreseen { metric, needed, of_block, per_s, blocks, groups, .. } = found;
+    let advice = [
+        found.quick.then(|| "leave out --quick".to_owned()),
+        found.window_s.map(|seconds| format!("pass --window {seconds}s")),
+        found.instead.map(|metric| format!("ask for {}, for which there are enough", metric.label())),
+    ];
+    let advice: Vec<String> = advice.into_iter().flatten().collect();
+    let advice = match &advice[..] {
+        [] => "ask for more requests a second (--equal-rates, --rate)".to_owned(),
+        all => all.join(", or "),
+    };
+    format!(
+        "--fail-if '{}' cannot be judged by this run: at {per_s:.0} requests/s a block has about {of_block:.0} answers, and {} needs \
+         {needed}, in a block or in each of {groups} groups of the {blocks} blocks: {advice}",
+        found.condition,
+        metric.label(),
+    )
 }
 
 fn label(figure: &AskedFigure) -> String {

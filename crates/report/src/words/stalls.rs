@@ -7,7 +7,7 @@ use super::joined;
 
 /// How a server stalls.
 pub(super) fn sentence(stalls: &Stalls) -> String {
-    let meanwhile = if stalls.in_pilot {
+    let meanwhile = if stalls.unwatched {
         "what it does meanwhile was not watched".to_owned()
     } else if stalls.activities.is_empty() {
         "what it does meanwhile does not differ from what it does otherwise".to_owned()

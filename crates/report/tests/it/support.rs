@@ -269,6 +269,7 @@ pub(crate) fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause 
         arm: arm.to_owned(),
         ns_per_request: 900.0,
         share: Some(0.9),
+        place: None,
         text: format!("{id} was weighed"),
         says: None,
     }

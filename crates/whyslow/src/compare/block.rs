@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
 use model::plan::{Condition, Round, SplitMix64, Turns};
-use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Stops, Usage, Warmup, Window};
+use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
 use observe::ResourceSnapshot;
 
 use super::Early;
 use super::generator::Pooled;
 use super::progress::Progress;
 use super::server::{Bench, Purpose, Server};
-use super::stopping::{self, LOOK, Lateness};
+use super::stopping::{self, LOOK, TurnTimes, Watched};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
 
 /// Shortest turn of a warm-up: what a request costs in one of so long moves by about 1 %, a third of what a steady server may.
@@ -24,7 +24,7 @@ pub(super) struct Ran {
     /// Of each arm.
     pub(super) records: Vec<RoundRecord>,
     /// How each arm stopped for everybody, by its number, where that was looked for.
-    pub(super) stops: Vec<(usize, Option<Stops>)>,
+    pub(super) stops: Vec<(usize, Watched)>,
 }
 
 /// The servers of a block and what is written of each: in the same order.
@@ -32,9 +32,11 @@ struct Block<'a> {
     bench: Bench<'a>,
     together: Together<'a>,
     records: Vec<RoundRecord>,
+    /// Where it looks for stops, what it saw of each arm, by its number.
+    stops: Vec<(usize, Watched)>,
     number: u32,
     fitted: &'a Fitted,
-    /// Whether it lasts long enough for stops that come every few seconds.
+    /// Whether it looks for stops, and lasts long enough for those that come every few seconds where the arms take turns.
     looks_for_stops: bool,
 }
 
@@ -55,7 +57,9 @@ impl<'a> Bench<'a> {
         if self.alone(fitted) {
             let mut ran = Ran::default();
             for round in rounds {
-                ran.records.extend(self.measured(number, vec![round], conditions, fitted, progress)?.records);
+                let one = self.measured(number, vec![round], conditions, fitted, progress)?;
+                ran.records.extend(one.records);
+                ran.stops.extend(one.stops);
             }
             return Ok(ran);
         }
@@ -92,13 +96,10 @@ impl<'a> Bench<'a> {
         if !servers.is_empty() {
             let mut block = self.begun(number, servers, records, fitted)?;
             let outcome = block.run(conditions, progress);
-            if block.looks_for_stops {
-                let arms = block.together.servers.iter().map(|server| server.arm);
-                ran.stops = arms.zip(block.together.lateness.iter().map(Lateness::stops)).collect();
-            }
-            let Block { together, records, .. } = block;
+            let Block { together, records, stops, .. } = block;
             together.end();
             ran.records.extend(records);
+            ran.stops = stops;
             outcome?;
         }
         Ok(ran)
@@ -114,8 +115,8 @@ impl<'a> Bench<'a> {
         let connections = fitted.connections.unwrap_or(self.plan.workload.job.connections);
         let log = self.dir.log_path(&records[0].round, "generator");
         let together = Together::begin(*self, servers, connections, &log)?;
-        let looks_for_stops = number == 0 && fitted.stopping.is_empty() && together.servers.len() > 1;
-        Ok(Block { bench: *self, together, records, number, fitted, looks_for_stops })
+        let looks_for_stops = number == 0 && fitted.stopping.is_empty();
+        Ok(Block { bench: *self, together, records, stops: Vec::new(), number, fitted, looks_for_stops })
     }
 }
 
@@ -129,6 +130,7 @@ pub(super) struct Sum {
     observer_cpu_ns: u64,
     services: BTreeMap<String, u64>,
     pub(super) slices: Vec<Slice>,
+    times: TurnTimes,
     /// Resources before the first turn.
     before: Option<ResourceSnapshot>,
 }
@@ -146,6 +148,7 @@ impl Sum {
             *self.services.entry(name.clone()).or_default() += cpu_ns;
         }
         self.slices.push(taken.slice);
+        self.times.add(&taken.report);
     }
 
     /// The window that they make together.
@@ -257,16 +260,17 @@ impl Block<'_> {
         let cycles =
             if self.bench.alone(self.fitted) { 1 } else { self.fitted.cycles_of(self.bench.plan, number) };
         let of = u64::from(self.number) << 8 | number as u64;
-        let (begun, looks) = (Instant::now(), self.looks_for_stops && number == 0);
+        let looks = self.looks_for_stops && number == 0;
+        let (begun, goes_on) = (Instant::now(), looks && !self.bench.alone(self.fitted));
         let mut cycle = 0;
         // An even number of cycles, so that each comes first as often as last.
-        while cycle < cycles || looks && (cycle % 2 == 1 || self.goes_on_looking(begun.elapsed())) {
+        while cycle < cycles || goes_on && (cycle % 2 == 1 || is_looking(begun.elapsed(), &sums)) {
             for index in order(self.bench.plan, of, cycle, servers) {
                 if !self.works(index) {
                     continue;
                 }
                 let asking = self.asking(condition, u64::from(cycle), Some(pool(number, index)));
-                let taken = self.one(index, cycle, &asking, &mut sums[index]);
+                let taken = self.one(index, cycle, &asking, &mut sums[index], looks);
                 if let Some(taken) = self.kept(taken)? {
                     self.note_background(index, &taken);
                     sums[index].add(&taken);
@@ -275,28 +279,34 @@ impl Block<'_> {
             progress.tick();
             cycle += 1;
         }
-        for (index, sum) in sums.into_iter().enumerate() {
+        for (index, mut sum) in sums.into_iter().enumerate() {
             if self.works(index) {
-                let window = self.whole(index, (number, condition), sum, last)?;
+                let times = looks.then(|| std::mem::take(&mut sum.times));
+                let window = self.whole(index, (number, condition), (sum, times), last)?;
                 self.records[index].windows.push(window);
             }
         }
         Ok(())
     }
 
-    /// Whether stops are looked for after so long: once more for as long where one came, which does not tell how often.
-    fn goes_on_looking(&self, after: Duration) -> bool {
-        let unclear = |late: &Lateness| {
-            late.stops().is_some_and(|stops| stopping::counts(stops) && !stopping::is_told(stops))
-        };
-        after < LOOK || after < 2 * LOOK && self.together.lateness.iter().any(unclear)
-    }
-
-    fn one(&mut self, index: usize, cycle: u32, asking: &Asking, sum: &mut Sum) -> Result<Taken, Early> {
+    fn one(
+        &mut self,
+        index: usize,
+        cycle: u32,
+        asking: &Asking,
+        sum: &mut Sum,
+        looks: bool,
+    ) -> Result<Taken, Early> {
         if sum.before.is_none() {
             sum.before = self.together.resources(index)?;
         }
-        self.together.turn(index, cycle, asking, &mut Unwatched)
+        if !looks {
+            return self.together.turn(index, cycle, asking, &mut Unwatched);
+        }
+        let mut watching = self.together.watching_readiness(index);
+        let taken = self.together.turn(index, cycle, asking, &mut watching);
+        sum.times.readings.extend(watching.readings);
+        taken
     }
 
     /// What the others used in the turn of server number `index`.
@@ -313,14 +323,22 @@ impl Block<'_> {
         &mut self,
         index: usize,
         (number, condition): (usize, Condition),
-        sum: Sum,
+        (sum, times): (Sum, Option<TurnTimes>),
         last: bool,
     ) -> Result<Window, Early> {
         let hlog = last.then(|| self.bench.dir.hlog_path(&self.records[index].round));
         let pooled = self.together.pooled(index, pool(number, index), hlog.as_deref())?;
+        if let Some(times) = times {
+            self.stops.push((self.records[index].round.arm, Watched::new(times, &pooled)));
+        }
         let after = self.together.resources(index)?;
         Ok(sum.into_window(condition, pooled, after.as_ref()))
     }
+}
+
+/// Whether stops are looked for after so long: once more for as long where one came, which does not tell how often.
+fn is_looking(after: Duration, sums: &[Sum]) -> bool {
+    after < LOOK || after < 2 * LOOK && sums.iter().any(|sum| stopping::is_unclear(&sum.times))
 }
 
 /// The pool of one server under one condition.

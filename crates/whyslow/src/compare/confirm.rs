@@ -125,7 +125,8 @@ impl Trial {
         dir.write_host(&super::host(&plan))?;
         let (run_id, started) = run_id::now(plan.seed);
         let manifest = session::manifest(&plan, run_id, started);
-        let bench = Bench { plan: &plan, dir: &dir, own_ports: &OwnPorts::default(), ..*bench };
+        let own_ports = OwnPorts::default();
+        let bench = Bench { plan: &plan, dir: &dir, own_ports: &own_ports, conditions: &[], ..*bench };
         session::Session::new(bench, manifest).without(unbuilt).run()
     }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 use analyse::{FailIf, FailIfOutcome, Findings, Stored, Verdict};
 use anyhow::{Context, anyhow, ensure};
 use model::plan::Plan;
-use model::record::{RecordError, Run, RunDir, can_write, write_atomically};
+use model::record::{Fitted, RecordError, Run, RunDir, can_write, write_atomically};
 use report::Worded;
 
+use super::server::Bench;
 use crate::cli::JudgedArgs;
 use crate::config::FILE;
 use crate::exit::{Exit, Stop};
@@ -31,6 +32,11 @@ impl<'a> Judged<'a> {
             file.as_deref().map_or(Ok(()), |file| writable(flag, file))?;
         }
         Ok(Self { args, conditions, stored, stored_kernel })
+    }
+
+    /// The conditions.
+    pub(super) fn conditions(&self) -> &[FailIf] {
+        &self.conditions
     }
 
     /// Says what came of each condition, and that a run of earlier was of another kernel than `run`, which may count otherwise.
@@ -111,6 +117,14 @@ fn writable(flag: &str, file: &Path) -> anyhow::Result<()> {
         }
         other => other.into(),
     })
+}
+
+/// Says which conditions will have too few answers, once the pilot has told how fast the arms are. The run goes on: its verdict and
+/// its causes are worth having, and other conditions are judged.
+pub(super) fn say_foreseen(bench: &Bench, fitted: &Fitted, pilot_per_s: &[f64]) {
+    for found in analyse::foreseen(bench.conditions, bench.plan, fitted, pilot_per_s) {
+        crate::say(&report::too_few_answers(&found));
+    }
 }
 
 /// Says what came of each condition.

@@ -15,7 +15,7 @@ use rustix::system::sysinfo;
 use super::Early;
 use super::holding;
 use super::server::{Bench, Purpose, Server};
-use super::stopping::{self, Watched};
+use super::stopping;
 use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched};
 
 /// Load of a pilot that no figure refers to.
@@ -28,8 +28,6 @@ const WARM_JIT: Duration = Duration::from_secs(3);
 const LOAD: Duration = Duration::from_millis(300);
 /// Longest turn of a quick run for the stops of a server, where one of them comes in it.
 const QUICK_TURN: Duration = Duration::from_secs(1);
-/// Load that tells how often a server stops which has stopped.
-const STOPPED: Duration = Duration::from_secs(2);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
 const IDLE: Duration = Duration::from_millis(300);
 /// How long a server may tidy up after a load before it counts as working on its own.
@@ -89,8 +87,6 @@ pub(super) struct Piloted {
     held: Option<u32>,
     /// Whether it used all of its CPUs.
     full: bool,
-    /// How it stops for everybody, if it does.
-    stops: Option<Stops>,
 }
 
 /// What turns and blocks are fitted to, beside stops.
@@ -143,7 +139,6 @@ impl Bench<'_> {
             sending_per_s: 0.0,
             held: None,
             full: false,
-            stops: None,
         };
         let begun = Instant::now();
         match self.start(Purpose::Pilot, &mut piloted.record) {
@@ -252,8 +247,6 @@ impl Bench<'_> {
         let slowest_per_s = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
         let usual = usual.unwrap_or_else(|| self.plan.usual_slice());
-        let stops: Vec<(&str, Option<Stops>)> =
-            working().map(|piloted| (piloted.record.arm.as_str(), piloted.stops)).collect();
         let warm_up = self.slice(slowest_per_s, connections, usual);
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
@@ -269,7 +262,7 @@ impl Bench<'_> {
         pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
         let basis = Basis { slowest_per_s, connections, usual, begin_s, together };
         let fitted = Fitted { alone, warm_up_turn_ns: warm_up.as_ns(), warming, ..Fitted::default() };
-        (self.holding_stops(fitted, &basis, stopping::apart(&stops)), basis)
+        (self.holding_stops(fitted, &basis, Vec::new()), basis)
     }
 
     /// The same with turns that hold some stops of each arm that is `stopping`.
@@ -432,14 +425,11 @@ fn look(
     // What comes later shows that there are too many connections, and need not be waited for.
     let one_answer_s = (1.0 / piloted.per_s).min(LONGEST_SLICE.0.as_secs_f64());
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
-    let asking = |length, pool| Asking { condition: Condition::Capacity, length, seed: 1, pool };
+    let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
     let begun = Instant::now();
     let mut course = Course::new(piloted.warming);
-    // Whatever it does at its first requests alone is no stop.
-    let mut pool = None;
     let warmed = loop {
-        let warmed = together.turn(0, 0, &asking(WARM, pool), &mut Unwatched)?;
-        pool = Some(0);
+        let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
         course.add(&warmed.slice, &warmed.observed.target);
         if begun.elapsed() >= WATCH && course.is_over(timing) {
             break warmed;
@@ -447,16 +437,7 @@ fn look(
     };
     piloted.warming = course.warming();
     piloted.only_slow = piloted.warming.class != course.class();
-    let taken = together.turn(0, 0, &asking(LOAD, pool), &mut Unwatched)?;
-    let mut watched = Watched::default();
-    let one_answer = Duration::from_secs_f64(one_answer_s);
-    watched.add(&together.pooled(0, 0, None)?, one_answer);
-    if watched.is_suspect() {
-        watched = Watched::default();
-        together.turn(0, 0, &asking(STOPPED, pool), &mut Unwatched)?;
-        watched.add(&together.pooled(0, 0, None)?, one_answer);
-    }
-    piloted.stops = watched.stops();
+    let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
     let report = &taken.report;
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();
     piloted.per_s = report.requests as f64 / busy_s.max(LOAD.as_secs_f64());

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use analyse::FailIf;
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{
@@ -63,6 +64,8 @@ pub(super) struct Bench<'a> {
     pub(super) elsewhere: &'a Elsewhere,
     /// The ports of servers that take no other.
     pub(super) own_ports: &'a OwnPorts,
+    /// What decides the exit code, where something is said of it before all is measured.
+    pub(super) conditions: &'a [FailIf],
 }
 
 /// Ports that arms, by their place in the plan, listen on whatever they are given: found at their first start.

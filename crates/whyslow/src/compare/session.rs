@@ -9,7 +9,7 @@ use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
     ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION,
-    Stopping, Stops,
+    Stopping,
 };
 use model::units::format_ns;
 
@@ -18,7 +18,7 @@ use super::diagnose;
 use super::pilot::{Basis, Piloted};
 use super::progress::Progress;
 use super::server::{Bench, placeholders};
-use super::stopping;
+use super::stopping::{self, Watched};
 
 /// Seconds that the pilot of one arm takes.
 const PILOT_S: f64 = 1.5;
@@ -150,6 +150,7 @@ impl<'a> Session<'a> {
             self.manifest.builds[arm].images = std::mem::take(&mut piloted.images);
         }
         self.say_fitted(held_by.as_deref());
+        super::judged::say_foreseen(&self.bench, &self.manifest.fitted, &self.manifest.pilot_per_s);
         self.progress.expect(self.seconds_left());
         let answers = pilots.iter_mut().map(|piloted| ArmAnswers {
             arm: piloted.record.arm.clone(),
@@ -223,15 +224,6 @@ impl<'a> Session<'a> {
         }
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));
-        }
-        self.say_stopping();
-    }
-
-    /// Says which arms stop for everybody, and what follows.
-    fn say_stopping(&self) {
-        let turn_ns = (!self.bench.alone(&self.manifest.fitted)).then_some(self.manifest.fitted.turn_ns);
-        if let Some(words) = stopping_words(&self.manifest.fitted.stopping, turn_ns) {
-            crate::say(&words);
         }
     }
 
@@ -328,7 +320,7 @@ impl<'a> Session<'a> {
     fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
         let fitted = self.manifest.fitted.clone();
         let mut ran = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
-        if self.holds_stops(&ran.stops)? {
+        if self.holds_stops(std::mem::take(&mut ran.stops))? {
             let fitted = self.manifest.fitted.clone();
             ran = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
         }
@@ -343,19 +335,20 @@ impl<'a> Session<'a> {
     }
 
     /// Whether turns are longer from now on, because of stops that a first block showed: it is run again.
-    fn holds_stops(&mut self, stops: &[(usize, Option<Stops>)]) -> Result<bool, Early> {
+    fn holds_stops(&mut self, stops: Vec<(usize, Watched)>) -> Result<bool, Early> {
         let arms = &self.plan().arms;
-        let told = |(arm, stops): &(usize, Option<Stops>)| {
-            (arms[*arm].name.as_str(), stops.filter(|stops| stopping::is_told(*stops)))
-        };
-        let stopping = stopping::apart(&stops.iter().map(told).collect::<Vec<_>>());
+        let named = stops.into_iter().map(|(arm, watched)| (arms[arm].name.as_str(), watched));
+        let stopping = stopping::apart(&named.collect::<Vec<_>>());
         let Some(basis) = self.basis.filter(|_| !stopping.is_empty()) else { return Ok(false) };
         let fitted = std::mem::take(&mut self.manifest.fitted);
+        let turn_ns = fitted.turn_ns;
         self.manifest.fitted = self.bench.holding_stops(fitted, &basis, stopping);
         self.bench.dir.write_manifest(&self.manifest)?;
-        self.say_stopping();
+        let fitted = &self.manifest.fitted;
+        let longer = fitted.turn_ns > turn_ns && !self.bench.alone(fitted);
+        crate::say(&stopping_words(&fitted.stopping, longer.then_some(fitted.turn_ns)));
         self.progress.expect(self.seconds_left());
-        Ok(true)
+        Ok(longer)
     }
 
     /// How the arms stand after a block, for someone who watches.
@@ -412,7 +405,7 @@ impl<'a> Session<'a> {
 }
 
 /// What is said of arms that stop for everybody, and of turns of so many nanoseconds that are longer because of it.
-fn stopping_words(stopping: &[Stopping], turn_ns: Option<u64>) -> Option<String> {
+fn stopping_words(stopping: &[Stopping], turn_ns: Option<u64>) -> String {
     let each = |one: &Stopping| {
         let (share, every) = (one.stops.share().min(1.0) * 100.0, format_ns(one.stops.every_ns()));
         format!("'{}' stops answering everybody every {every} ({share:.0} % of the time)", one.arm)
@@ -421,7 +414,7 @@ fn stopping_words(stopping: &[Stopping], turn_ns: Option<u64>) -> Option<String>
     let turns = turn_ns.map_or_else(String::new, |ns| {
         format!(": each turn is {} long, to hold some of these stops", format_ns(ns as f64))
     });
-    (!all.is_empty()).then(|| all.join(", ") + &turns)
+    all.join(", ") + &turns
 }
 
 /// The manifest of a run that begins now.
@@ -487,13 +480,12 @@ mod tests {
     fn stops_are_said_once_with_what_follows_and_turns_only_where_there_are_some() {
         let stops = Stops { count: 2, stopped_ns: 180_000_000, watched_ns: 1_000_000_000 };
         let one = |arm: &str| Stopping { arm: arm.to_owned(), stops };
-        let words = |turn_ns| stopping_words(&[one("a"), one("b")], turn_ns).unwrap();
+        let words = |turn_ns| stopping_words(&[one("a"), one("b")], turn_ns);
         let stop = "stops answering everybody every 500 ms (18 % of the time)";
         assert_eq!(
             words(Some(1_000_000_000)),
             format!("'a' {stop}, 'b' {stop}: each turn is 1.00 s long, to hold some of these stops")
         );
         assert_eq!(words(None), format!("'a' {stop}, 'b' {stop}"));
-        assert_eq!(stopping_words(&[], None), None);
     }
 }

@@ -1,15 +1,19 @@
 //! Servers that stop for everybody now and then: to collect garbage, to write a snapshot, to read something anew.
 //!
 //! A turn that is shorter than the time between two stops holds one or none. A median over turns passes over those that hold one; what
-//! falls due while nobody asks is paid before the turn that counts; and a short block ends before a server has stopped at all. So a pilot
-//! looks for stops while its server is loaded all the time, the first block lasts long enough for those that come every few seconds, and
-//! turns are made long enough for some of them.
+//! falls due while nobody asks is paid before the turn that counts; and a short block ends before a server has stopped at all. So the first
+//! block lasts long enough for stops that come every few seconds, and turns are made long enough for some of them. What else happens on the
+//! machine is told apart: a server that was ready to run and had no CPU did not stop, and what stops all arms alike is of the machine, for
+//! they take turns.
 
+use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
 use model::job::TurnReport;
 use model::record::{Stopping, Stops};
 use model::units::Span;
+
+use observe::{Readiness, ReadinessAt};
 
 use super::generator::Pooled;
 
@@ -24,115 +28,186 @@ const RESPONSES: u64 = 3;
 const AS_LONG: f64 = 0.5;
 /// Answers that slip in between divide a stop that goes on within this time, in nanoseconds.
 const SAME_NS: u64 = 1_000_000;
+/// How far apart the square roots of two counts are at least that differ: two standard deviations, which are one half for each root,
+/// whatever the count. Where another never stops, two are enough; one may have been of the machine.
+const ROOTS_APART: f64 = SQRT_2;
 /// Times between two stops in a turn. What stops when a time has passed, and somebody asks, does so as soon as the turn begins: a little
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
 
-/// How long a first block looks for stops that come too seldom for a pilot.
+/// Of a stop, how long a server or its generator was ready to run without a CPU if that was the cause.
+const WITHOUT_CPU: f64 = 0.5;
+
+/// How long a first block looks for stops, with turns of all arms.
 pub(super) const LOOK: Duration = Duration::from_millis(7500);
 
-/// What was seen of one server under load.
+/// When a server was loaded and when it was quiet.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
-    /// Begin and end of each stop.
-    stops_ns: Vec<[u64; 2]>,
-    watched_ns: u64,
-}
-
-impl Watched {
-    /// Adds what was seen of a server of which one request asked alone takes `one_answer`.
-    pub(super) fn add(&mut self, pooled: &Pooled, one_answer: Duration) {
-        let response_ns = &pooled.load.response_ns;
-        let mean_ns = (response_ns.count > 0).then_some(response_ns.mean as u64);
-        let alone_ns = u64::try_from(one_answer.as_nanos()).unwrap_or(u64::MAX);
-        // Of too few answers no percentile is known; of none, how long one takes alone.
-        let usual_ns = response_ns.p50.or(mean_ns).unwrap_or(alone_ns);
-        self.add_stops(&pooled.stalls(), pooled.load.window_ns, usual_ns);
-    }
-
-    fn add_stops(&mut self, stops_ns: &[[u64; 2]], watched_ns: u64, usual_ns: u64) {
-        let far = |[begin, end]: &&[u64; 2]| end.saturating_sub(*begin) >= RESPONSES * usual_ns;
-        for &[begin, end] in stops_ns.iter().filter(far) {
-            match self.stops_ns.last_mut() {
-                Some(last) if begin.saturating_sub(last[1]) < SAME_NS => last[1] = end,
-                _ => self.stops_ns.push([begin, end]),
-            }
-        }
-        self.watched_ns += watched_ns;
-    }
-
-    /// Whether it stopped for so long that it is to be watched without a pause: after each, a server may stop at once.
-    pub(super) fn is_suspect(&self) -> bool {
-        self.stops().is_some_and(counts)
-    }
-
-    /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last, or to the end of
-    /// the last.
-    pub(super) fn stops(&self) -> Option<Stops> {
-        let count = self.long().count() as u64;
-        let (first, last) = (self.long().next()?, self.long().last()?);
-        let stopped_ns: u64 = self.long().map(|[begin, end]| end - begin).sum();
-        let watched_ns = match count {
-            1 => self.watched_ns.max(last[1] - first[0]),
-            _ => ((last[0] - first[0]) * count / (count - 1)).max(last[1] - first[0]),
-        };
-        Some(Stops { count, stopped_ns, watched_ns })
-    }
-
-    fn long(&self) -> impl Iterator<Item = [u64; 2]> {
-        let length = |[begin, end]: &[u64; 2]| end.saturating_sub(*begin);
-        let longest = self.stops_ns.iter().map(length).max().unwrap_or(0);
-        let least = SHORTEST_NS.max((AS_LONG * longest as f64) as u64);
-        self.stops_ns.iter().copied().filter(move |stop| length(stop) >= least)
-    }
-}
-
-/// When a server that is loaded in turns was quiet after each: late where it stopped meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct Lateness {
+pub(super) struct TurnTimes {
     /// Begin of each turn, its end, and when all was answered.
     turns_ns: Vec<[u64; 3]>,
+    /// What was read in the turns of the server and of its generator, in the order of time.
+    pub(super) readings: Vec<ReadinessAt>,
 }
 
-impl Lateness {
+impl TurnTimes {
     pub(super) fn add(&mut self, report: &TurnReport) {
         self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
     }
 
-    /// How it stopped; nothing where it did not. What passed of a stop before its turn ended is not in it.
-    pub(super) fn stops(&self) -> Option<Stops> {
-        let [begin, ..] = self.turns_ns.first()?;
-        let [.., end] = self.turns_ns.last()?;
+    /// How late it was quiet after most of its turns.
+    fn usually_late_ns(&self) -> u64 {
         let mut late_ns: Vec<u64> =
             self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
         late_ns.sort_unstable();
-        let usual_ns = late_ns[late_ns.len() / 2];
-        let late: Vec<[u64; 2]> = self.turns_ns.iter().map(|[_, end, quiet]| [*end, *quiet]).collect();
-        let mut watched = Watched::default();
-        watched.add_stops(&late, end.saturating_sub(*begin), usual_ns);
-        watched.stops()
+        late_ns.get(late_ns.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// These silences, and those after each turn, which go on where one ended with the turn.
+    fn with_late(&self, silences_ns: &[[u64; 2]]) -> Vec<[u64; 2]> {
+        let (mut all, mut silences) = (Vec::<[u64; 2]>::new(), silences_ns.iter().copied().peekable());
+        for &[_, end, quiet] in &self.turns_ns {
+            while let Some(silence) = silences.next_if(|[begin, _]| *begin < end) {
+                all.push(silence);
+            }
+            match all.last_mut() {
+                Some(last) if end.abs_diff(last[1]) < SAME_NS => last[1] = quiet,
+                _ => all.push([end, quiet]),
+            }
+        }
+        all
+    }
+
+    /// Whether the server had no CPU in this time though it was ready to run, or the generator had none, which then sees no answers. A
+    /// server that keeps its CPU busy meanwhile stops by itself, whatever else of it waits for that CPU.
+    fn had_no_cpu(&self, stop: &[u64; 2]) -> bool {
+        let first_after = self.readings.partition_point(|reading| reading.at_ns <= stop[0]);
+        let ended = self.readings.partition_point(|reading| reading.at_ns < stop[1]);
+        let before = first_after.checked_sub(1).and_then(|at| self.readings.get(at));
+        let (Some(before), Some(after)) = (before, self.readings.get(ended)) else { return false };
+        let spent = |of: usize| {
+            let [before, after] = [before, after].map(|at| at.groups.get(of).copied().unwrap_or_default());
+            Readiness {
+                run_ns: after.run_ns.saturating_sub(before.run_ns),
+                wait_ns: after.wait_ns.saturating_sub(before.wait_ns),
+            }
+        };
+        let [server, generator] = [0, 1].map(spent);
+        let enough = WITHOUT_CPU * length(stop) as f64;
+        let is_most = |ns: u64| ns as f64 >= enough;
+        is_most(server.wait_ns) && !is_most(server.run_ns) || is_most(generator.wait_ns)
+    }
+
+    /// Time from `from` to `to` in which a stop of `length_ns` would have been seen: one that goes on when a turn begins is seen too.
+    fn watched_ns(&self, from: u64, to: u64, length_ns: u64) -> u64 {
+        let mut quiet_before = 0;
+        let mut watched_ns = 0;
+        for &[begin, _, quiet] in &self.turns_ns {
+            let seen_from = begin.saturating_sub(length_ns).max(quiet_before);
+            watched_ns += quiet.min(to).saturating_sub(seen_from.max(from));
+            quiet_before = quiet;
+        }
+        watched_ns
     }
 }
 
-/// Whether so many stops tell how often more of them come; one may have been of the machine.
-pub(super) fn is_told(stops: Stops) -> bool {
-    stops.count > 1
+/// What was seen of one server under load.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    turns: TurnTimes,
+    /// Begin and end of each stop.
+    stops_ns: Vec<[u64; 2]>,
 }
 
-/// Whether they take enough of the time to count.
-pub(super) fn counts(stops: Stops) -> bool {
-    stops.share() >= LEAST_SHARE
+impl Watched {
+    /// What was seen of a server in `turns`, which were pooled.
+    pub(super) fn new(turns: TurnTimes, pooled: &Pooled) -> Self {
+        let response_ns = &pooled.load.response_ns;
+        // Of too few answers no percentile is known.
+        let usual_ns = response_ns.p50.unwrap_or(response_ns.mean as u64);
+        Self::from_silences(turns, &pooled.silences_ns, pooled.load.requests, usual_ns)
+    }
+
+    /// The same of so many answers, most of which took `usual_ns`.
+    fn from_silences(turns: TurnTimes, silences_ns: &[[u64; 2]], answers: u64, usual_ns: u64) -> Self {
+        let loaded_ns = turns.turns_ns.iter().map(|[begin, _, quiet]| quiet.saturating_sub(*begin)).sum();
+        let least_ns = RESPONSES * usual_ns.max(turns.usually_late_ns());
+        let mut stops_ns: Vec<[u64; 2]> = Vec::new();
+        for stall in analyse::stalls(&turns.with_late(silences_ns), loaded_ns, answers) {
+            match stops_ns.last_mut() {
+                _ if length(&stall) < least_ns || turns.had_no_cpu(&stall) => {}
+                Some(last) if stall[0].saturating_sub(last[1]) < SAME_NS => last[1] = stall[1],
+                _ => stops_ns.push(stall),
+            }
+        }
+        Self { turns, stops_ns }
+    }
+
+    /// How it stopped; nothing where it did not. The time counts from the first of several stops to the one after the last.
+    fn stops(&self) -> Option<Stops> {
+        let long: Vec<[u64; 2]> = self.at_least(self.least_ns()).collect();
+        let (first, last) = (long.first()?, long.last()?);
+        let stopped_ns: u64 = long.iter().map(length).sum();
+        let count = long.len() as u64;
+        let watched = |from, to| self.turns.watched_ns(from, to, stopped_ns / count);
+        let watched_ns = match count {
+            1 => watched(0, u64::MAX),
+            _ => watched(first[0], last[0]) * count / (count - 1),
+        };
+        Some(Stops { count, stopped_ns, watched_ns: watched_ns.max(stopped_ns) })
+    }
+
+    /// Length of the shortest stop of the kind that is longest, in nanoseconds.
+    fn least_ns(&self) -> u64 {
+        let longest = self.stops_ns.iter().map(length).max().unwrap_or(0);
+        SHORTEST_NS.max((AS_LONG * longest as f64) as u64)
+    }
+
+    fn at_least(&self, least_ns: u64) -> impl Iterator<Item = [u64; 2]> {
+        self.stops_ns.iter().copied().filter(move |stop| length(stop) >= least_ns)
+    }
+
+    /// How it stops more than `other` does, which was watched in turns with it; nothing where that may be by chance.
+    fn beyond(&self, other: &Self) -> Option<Stops> {
+        let stops = self.stops()?;
+        let alike: Vec<u64> = other.at_least(self.least_ns()).map(|stop| length(&stop)).collect();
+        let root = |count: u64| (count as f64).sqrt();
+        if root(stops.count) - root(alike.len() as u64) < ROOTS_APART {
+            return None;
+        }
+        let more = Stops {
+            count: stops.count - alike.len() as u64,
+            stopped_ns: stops.stopped_ns.saturating_sub(alike.iter().sum()),
+            ..stops
+        };
+        (more.share() >= LEAST_SHARE).then_some(more)
+    }
 }
 
-/// The arms that stop for more of the time than another does.
-pub(super) fn apart(all: &[(&str, Option<Stops>)]) -> Vec<Stopping> {
-    let share = |stops: Option<Stops>| stops.map_or(0.0, |stops| stops.share());
-    let least = all.iter().map(|(_, stops)| share(*stops)).fold(f64::INFINITY, f64::min);
-    let stopping = |(arm, stops): &(&str, Option<Stops>)| {
-        let stops = stops.filter(|stops| stops.share() - least >= LEAST_SHARE)?;
+/// Whether a server stopped once in these turns of so many answers, for so long that more of them would count: that does not tell how
+/// often they come, nor whose they are.
+pub(super) fn is_unclear(turns: &TurnTimes) -> bool {
+    let late = |[_, end, quiet]: &[u64; 3]| quiet.saturating_sub(*end);
+    let least_ns = SHORTEST_NS.max(RESPONSES * turns.usually_late_ns());
+    let is_stop = |turn: &&[u64; 3]| late(turn) >= least_ns && !turns.had_no_cpu(&[turn[1], turn[2]]);
+    let late_ns: Vec<u64> = turns.turns_ns.iter().filter(is_stop).map(late).collect();
+    let [one_ns] = late_ns[..] else { return false };
+    one_ns as f64 >= LEAST_SHARE * turns.watched_ns(0, u64::MAX, one_ns) as f64
+}
+
+fn length([begin, end]: &[u64; 2]) -> u64 {
+    end.saturating_sub(*begin)
+}
+
+/// The arms that stop for more of the time than the one that does least.
+pub(super) fn apart(all: &[(&str, Watched)]) -> Vec<Stopping> {
+    let stopping = |(index, (arm, watched)): (usize, &(&str, Watched))| {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != index);
+        let beyond = others.filter_map(|(_, (_, other))| watched.beyond(other));
+        let stops = beyond.max_by(|a, b| a.share().total_cmp(&b.share()))?;
         Some(Stopping { arm: (*arm).to_owned(), stops })
     };
-    all.iter().filter_map(stopping).collect()
+    all.iter().enumerate().filter_map(stopping).collect()
 }
 
 /// How long turns are that hold some of these stops.
@@ -146,79 +221,121 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn watched<const N: usize>(ms: [[u64; 2]; N], all_ms: u64) -> Watched {
-        let mut watched = Watched::default();
-        watched.add_stops(&ms.map(|stop| stop.map(|ms| ms * MS)), all_ms * MS, MS);
-        watched
+    /// Turns of a server that is asked for 50 of each 100 ms, and is quiet so many milliseconds after each.
+    fn turns(late_ms: impl IntoIterator<Item = u64>) -> TurnTimes {
+        let (mut turns, mut now_ms) = (TurnTimes::default(), 0);
+        for late in late_ms {
+            turns.turns_ns.push([now_ms, now_ms + 50, now_ms + 50 + late].map(|ms| ms * MS));
+            now_ms += 100 + late;
+        }
+        turns
+    }
+
+    /// A server loaded for so long without a pause, which was silent meanwhile; most answers take 1 ms.
+    fn loaded<const N: usize>(ms: [[u64; 2]; N], all_ms: u64) -> Watched {
+        let turns =
+            TurnTimes { turns_ns: vec![[0, all_ms, all_ms].map(|ms| ms * MS)], ..TurnTimes::default() };
+        Watched::from_silences(turns, &ms.map(|stop| stop.map(|ms| ms * MS)), 100_000, MS)
+    }
+
+    fn late(late_ms: impl IntoIterator<Item = u64>) -> Watched {
+        Watched::from_silences(turns(late_ms), &[], 100_000, MS)
+    }
+
+    /// `often` of a hundred turns are late by 250 ms, the others by 1 ms.
+    fn late_in(often: u64) -> Watched {
+        late((0..100).map(|turn| if turn * often % 100 < often { 250 } else { 1 }))
     }
 
     #[test]
     fn stops_are_counted_that_are_nearly_as_long_as_the_longest() {
         let stops =
-            watched([[100, 130], [200, 202], [350, 380], [600, 612], [612, 630]], 1000).stops().unwrap();
+            loaded([[100, 130], [200, 202], [350, 380], [600, 612], [612, 630]], 1000).stops().unwrap();
         assert_eq!(stops, Stops { count: 3, stopped_ns: 90 * MS, watched_ns: 750 * MS });
-        assert_eq!(watched([], 1000).stops(), None);
+        assert_eq!(loaded([], 1000).stops(), None);
         assert_eq!(turn(stops), Span(Duration::from_micros(487_500)));
     }
 
     #[test]
     fn stops_are_no_longer_than_the_time_in_which_they_were_seen() {
-        let nearly_all = watched([[0, 250], [260, 710]], 750).stops();
-        assert_eq!(nearly_all, Some(Stops { count: 2, stopped_ns: 700 * MS, watched_ns: 710 * MS }));
-    }
-
-    #[test]
-    fn one_stop_that_outlasts_the_load_is_no_more_than_all_of_the_time() {
-        let stops = watched([[0, 2000]], 300).stops().unwrap();
-        assert_eq!((stops.count, stops.share()), (1, 1.0));
-    }
-
-    #[test]
-    fn who_stops_for_long_is_watched_without_a_pause() {
-        assert!(watched([[100, 150]], 1000).is_suspect());
-        assert!(!watched([[100, 115]], 1000).is_suspect());
-        assert!(!watched([[100, 109], [300, 309], [500, 509]], 1000).is_suspect());
-        assert!(!watched([], 1000).is_suspect());
-    }
-
-    /// A server asked for 50 of each 100 ms, which is quiet so many milliseconds after each turn.
-    fn in_turns(late_ms: impl IntoIterator<Item = u64>) -> Option<Stops> {
-        let (mut lateness, mut now_ms) = (Lateness::default(), 0);
-        for late in late_ms {
-            lateness.turns_ns.push([now_ms, now_ms + 50, now_ms + 50 + late].map(|ms| ms * MS));
-            now_ms += 100 + late;
-        }
-        lateness.stops()
+        let nearly_all = loaded([[0, 250], [260, 710]], 750).stops();
+        assert_eq!(nearly_all, Some(Stops { count: 2, stopped_ns: 700 * MS, watched_ns: 700 * MS }));
     }
 
     #[test]
     fn a_server_in_turns_stops_where_it_is_late_as_at_no_other_time() {
-        let every_3_s = (1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 });
-        let stops = in_turns(every_3_s).unwrap();
+        let stops = late((1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 })).stops().unwrap();
         assert_eq!((stops.count, stops.stopped_ns), (3, 750 * MS));
         assert!((2.5e9..3.0e9).contains(&stops.every_ns()), "{stops:?}");
-        assert!(counts(stops) && is_told(stops));
-        let once = in_turns((1..=75).map(|turn| if turn == 40 { 250 } else { 1 })).unwrap();
-        assert!(counts(once) && !is_told(once), "one may have been of the machine");
-        assert_eq!(in_turns([100; 50]), None, "each answer takes as long");
-        assert_eq!(in_turns([]), None);
+        assert_eq!(late([100; 50]).stops(), None, "each answer takes as long");
+        assert_eq!(late([]).stops(), None);
+    }
+
+    #[test]
+    fn a_stop_goes_on_after_its_turn() {
+        // Each third turn of 50 ms ends 20 ms after the server stopped, for 60 ms in all.
+        let turns = turns((1..=30).map(|turn| if turn % 3 == 0 { 40 } else { 1 }));
+        let begun = turns.turns_ns.iter().filter(|[_, end, quiet]| quiet - end > MS);
+        let silences: Vec<[u64; 2]> = begun.map(|[_, end, _]| [end - 20 * MS, *end]).collect();
+        let stops = Watched::from_silences(turns, &silences, 100_000, MS).stops().unwrap();
+        assert_eq!((stops.count, stops.stopped_ns), (10, 600 * MS));
+    }
+
+    #[test]
+    fn one_stop_in_the_middle_of_the_load_is_unclear() {
+        assert!(is_unclear(&turns((1..=75).map(|turn| if turn == 40 { 250 } else { 1 }))));
+        assert!(!is_unclear(&turns((1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 }))));
+        assert!(!is_unclear(&turns([1; 75])) && !is_unclear(&turns([])));
     }
 
     #[test]
     fn requests_that_wait_together_are_no_stop() {
-        let mut watched = Watched::default();
-        watched.add_stops(&[[0, 50 * MS], [51 * MS, 101 * MS]], 110 * MS, 50 * MS);
-        assert_eq!(watched.stops(), None);
+        let turns = TurnTimes { turns_ns: vec![[0, 110 * MS, 110 * MS]], ..TurnTimes::default() };
+        let both = [[0, 50 * MS], [51 * MS, 101 * MS]];
+        assert_eq!(Watched::from_silences(turns, &both, 100_000, 50 * MS).stops(), None);
+    }
+
+    /// How a server stops that answered nobody from 100 to 150 and from 300 to 350 ms, and what it and its generator did meanwhile: so many
+    /// milliseconds on a CPU, and ready to run.
+    fn read(server_ms: [u64; 2], generator_ms: [u64; 2]) -> Option<u64> {
+        let mut turns = TurnTimes { turns_ns: vec![[0, 400 * MS, 400 * MS]], ..TurnTimes::default() };
+        let at = |ms: u64, times: u64| {
+            let group =
+                |[run, wait]: [u64; 2]| Readiness { run_ns: run * times * MS, wait_ns: wait * times * MS };
+            ReadinessAt { at_ns: ms * MS, groups: vec![group(server_ms), group(generator_ms)] }
+        };
+        turns.readings = vec![at(98, 0), at(152, 1), at(298, 1), at(352, 2)];
+        let silences = [[100 * MS, 150 * MS], [300 * MS, 350 * MS]];
+        Watched::from_silences(turns, &silences, 100_000, MS).stops().map(|stops| stops.count)
+    }
+
+    #[test]
+    fn who_has_no_cpu_does_not_stop() {
+        assert_eq!(read([0, 0], [5, 0]), Some(2), "it sleeps");
+        assert_eq!(
+            read([50, 60], [5, 0]),
+            Some(2),
+            "it collects garbage, and its other threads wait for that"
+        );
+        assert_eq!(read([2, 48], [5, 0]), None, "another program had its CPU");
+        assert_eq!(read([20, 5], [2, 45]), None, "another program had the generator's");
     }
 
     #[test]
     fn what_all_arms_share_is_of_the_machine() {
-        let stops = |ms| Some(Stops { count: 2, stopped_ns: ms * MS, watched_ns: 1000 * MS });
-        let found = |all: &[(&str, Option<Stops>)]| {
-            apart(all).into_iter().map(|one| one.arm).collect::<Vec<_>>().join(" ")
+        let found = |often: [u64; 2]| {
+            let [a, b] = often.map(late_in);
+            apart(&[("a", a), ("b", b)]).into_iter().map(|one| (one.arm, one.stops.count)).collect::<Vec<_>>()
         };
-        assert_eq!(found(&[("a", stops(50)), ("b", stops(60))]), "");
-        assert_eq!(found(&[("a", stops(10)), ("b", stops(60))]), "b");
-        assert_eq!(found(&[("a", stops(90)), ("b", stops(60)), ("c", None)]), "a b");
+        assert_eq!(found([0, 0]), []);
+        assert_eq!(found([0, 1]), [], "one may have been of the machine");
+        assert_eq!(found([0, 2]), [("b".to_owned(), 2)]);
+        assert_eq!(found([5, 10]), [], "so many more come by chance");
+        assert_eq!(found([20, 5]), [("a".to_owned(), 15)], "what it stops more than the other");
+    }
+
+    #[test]
+    fn an_arm_without_another_is_not_told_from_the_machine() {
+        assert_eq!(apart(&[("a", late_in(20))]), []);
     }
 }

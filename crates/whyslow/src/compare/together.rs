@@ -6,13 +6,12 @@ use std::time::Duration;
 use model::job::{Job, Turn, TurnPace, TurnReport};
 use model::plan::{Condition, Plan, SplitMix64};
 use model::record::{FailureKind, Slice};
-use observe::{Group, Observed, Reading, ResourceSnapshot, Sampler};
+use observe::{Group, Observed, ReadinessAt, ReadinessWatch, Reading, ResourceSnapshot, Sampler};
 
 use super::Early;
 use super::generator::{Generator, Pooled};
 use super::remote::{Command, Event, Remote};
 use super::server::{Bench, Server};
-use super::stopping::Lateness;
 
 /// Load before each turn that counts, to bring back what the caches lost in the turns of others.
 const LEAD: Duration = Duration::from_millis(10);
@@ -60,6 +59,24 @@ pub(super) trait Watching {
 /// Nothing is watched but the counters at the edges.
 pub(super) struct Unwatched;
 
+/// What is watched is when the server and its generator were ready to run and had no CPU; nothing of one that is elsewhere.
+pub(super) struct ReadinessWatching {
+    groups: Vec<Group>,
+    watch: Option<ReadinessWatch>,
+    /// Of all turns, in the order of time.
+    pub(super) readings: Vec<ReadinessAt>,
+}
+
+impl Watching for ReadinessWatching {
+    fn begin(&mut self) {
+        self.watch = Some(ReadinessWatch::begin(&self.groups));
+    }
+
+    fn end(&mut self) {
+        self.readings.extend(self.watch.take().into_iter().flat_map(ReadinessWatch::end));
+    }
+}
+
 impl Watching for Unwatched {
     fn begin(&mut self) {}
     fn end(&mut self) {}
@@ -85,8 +102,6 @@ pub(super) struct Together<'a> {
     starves: Vec<bool>,
     /// Of each server, how many requests it has answered.
     answers: Vec<u64>,
-    /// Of each server, when it was quiet after its turns.
-    pub(super) lateness: Vec<Lateness>,
     turns: u32,
 }
 
@@ -128,7 +143,6 @@ impl<'a> Together<'a> {
             generators.push(generator);
         }
         let (starves, answers) = (vec![false; servers.len()], vec![0; servers.len()]);
-        let lateness = servers.iter().map(|_| Lateness::default()).collect();
         Ok(Self {
             bench,
             servers,
@@ -139,7 +153,6 @@ impl<'a> Together<'a> {
             drain: DRAIN,
             starves,
             answers,
-            lateness,
             turns: 0,
         })
     }
@@ -204,6 +217,14 @@ impl<'a> Together<'a> {
         Ok(Taken { report, observed, slice })
     }
 
+    /// Watches when server number `index` and its generator were ready to run, in that order.
+    pub(super) fn watching_readiness(&self, index: usize) -> ReadinessWatching {
+        let (generator, _) = self.places[index];
+        let load = self.generators[generator].supervisor_pid().and_then(|pid| Group::below(pid).ok());
+        let groups = vec![self.servers[index].group.clone(), load.unwrap_or_else(Group::unseen)];
+        ReadinessWatching { groups, watch: None, readings: Vec::new() }
+    }
+
     /// What the turns of `pool` brought, of server number `index`.
     pub(super) fn pooled(&mut self, index: usize, pool: u32, hlog: Option<&Path>) -> Result<Pooled, Early> {
         let (generator, _) = self.places[index];
@@ -264,7 +285,6 @@ impl<'a> Together<'a> {
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
         self.starves[index] = report.given_up > 0 && report.requests > 0;
         self.answers[index] += report.requests;
-        self.lateness[index].add(&report);
         Ok(report)
     }
 

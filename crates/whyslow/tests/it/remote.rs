@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::support::{Printed, SHORT, WHYSLOW, fresh_folder, within};
+use crate::support::{Printed, SHORT, WHYSLOW, arm, fresh_folder, within};
 use crate::there::{LIMIT, There, prepared};
 
 /// Blocks that decide, each as short as can be.
@@ -116,30 +116,41 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
     assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
 }
 
-#[test]
-fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
-    let Some((folder, port)) = prepared("10.232.0.2") else { return };
-    let limited = "ip link set dev lo up; tc qdisc add dev lo root tbf rate 2mbit burst 16kb latency 50ms";
-    let possible = Command::new("unshare").args(["--net", "sh", "-euc", limited]).output();
+/// `whyslow` in a network namespace of its own with an sshd behind a `link`, as in `remote.sh`; nothing where `needed`, which such a link is made
+/// with, cannot be run there.
+fn behind(link: &str, needed: &str, arguments: impl Fn(&str) -> Vec<String>) -> Option<Printed> {
+    let (folder, port) = prepared("10.232.0.2")?;
+    let possible = Command::new("unshare").args(["--net", "sh", "-euc", needed]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
-        return testkit::skipped("no link with a limited rate can be made here (unshare --net, tc)");
+        testkit::skipped(&format!("no such link can be made here (unshare --net, {needed})"));
+        return None;
     }
-    let on = format!("ssh://10.232.0.2:{port}");
-    let flags =
-        ["compare", "threads", "coroutines", "--on", &on, "--equal-rates", "none", "--format", "json"];
-    let few = ["--server-cpus", "0", "--load-cpus", "1"];
-    let script = include_str!("remote.sh");
     let output = Command::new("unshare")
-        .args(["--net", "sh", "-euc", script, "sh"])
-        .args(flags)
-        .args(few)
-        .args(SHORT)
+        .args(["--net", "sh", "-euc", include_str!("remote.sh"), "sh"])
+        .args(arguments(&format!("ssh://10.232.0.2:{port}")))
         .env("WHYSLOW", WHYSLOW)
         .env("PORT", port.to_string())
+        .env("LINK", link)
+        .env("LINK_PY", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/link.py"))
         .env("WHYSLOW_SSH", format!("ssh -F '{}'", folder.join("ssh_config").display()))
         .current_dir(&folder)
         .output();
-    let printed = Printed::from_output(output.unwrap());
+    Some(Printed::from_output(output.unwrap()))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
+    let limited = "ip link set dev lo up; tc qdisc add dev lo root tbf rate 2mbit burst 16kb latency 50ms";
+    let arguments = |on: &str| {
+        let flags =
+            ["compare", "threads", "coroutines", "--on", on, "--equal-rates", "none", "--format", "json"];
+        words(&[&flags[..], &["--server-cpus", "0", "--load-cpus", "1"], &SHORT].concat())
+    };
+    let Some(printed) = behind("limited", limited, arguments) else { return };
     assert!(printed.err.contains("the link between the machines: "), "{printed:?}");
     let json = printed.json();
     let link = &json["host"]["link"];
@@ -150,6 +161,22 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
         gates.contains("of what the link between the machines carries: the rate is the link's"),
         "{gates}"
     );
+}
+
+#[test]
+fn a_link_with_delay_and_loss_leaves_the_verdict_right() {
+    let needed = "ip tuntap add dev far mode tun && command -v python3";
+    let arguments = |on: &str| {
+        let flags = ["--on", on, "--format", "json", "--server-cpus", "0", "--load-cpus", "1", "--no-why"];
+        let arms = [arm("fast", "on {host} none"), arm("slow", "on {host} busy")];
+        words(&[&["compare", &arms[0], &arms[1]][..], &flags, &DECIDING].concat())
+    };
+    let Some(printed) = behind("lossy", needed, arguments) else { return };
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
+    assert_eq!(on_cpu(&json)["verdict"], "slower", "{json}");
+    let round_trip_ns = json["host"]["link"]["round_trip_ns"].as_f64().unwrap();
+    assert!((8e6..30e6).contains(&round_trip_ns), "4 ms each way: {}", json["host"]["link"]);
 }
 
 #[test]

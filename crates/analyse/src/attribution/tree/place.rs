@@ -233,7 +233,7 @@ fn of_program(frames: &[&Frame]) -> Leaf {
 }
 
 /// A function's name; of what has none, as some code that the JVM makes, that of its module: one address is not a function.
-fn named(frame: &Frame) -> String {
+pub(super) fn named(frame: &Frame) -> String {
     match frame.resolved && !frame.name.is_empty() {
         true => brief(&frame.name),
         false => format!("[{}]", frame.module.trim_matches(['[', ']'])),

@@ -1,6 +1,6 @@
 //! The tables by which stacks are told apart: parts of the names of the kernel's functions.
 
-use model::record::{Frame, PYTHON, RUBY};
+use model::record::{Frame, PYTHON, RUBY, evaluated_in};
 
 /// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
 pub(crate) const POLLED_NS: f64 = 500.0;
@@ -142,8 +142,6 @@ pub(crate) struct Interpreter {
     files: &'static [&'static str],
     /// Whether it may compile functions while they run and write down no names: its stacks tell them all the same.
     compiles: bool,
-    /// How its functions begin that work on the program's.
-    evaluates: &'static [&'static str],
     /// What is said in their place where the ones that they work on are not known.
     pub(crate) not_read: &'static str,
 }
@@ -153,14 +151,12 @@ const INTERPRETERS: [Interpreter; 2] = [
         module: PYTHON,
         files: &["python", "libpython"],
         compiles: false,
-        evaluates: &["_PyEval_EvalFrame"],
         not_read: "Python frames that were not read (3.9 to 3.13 are)",
     },
     Interpreter {
         module: RUBY,
         files: &["ruby", "libruby"],
         compiles: true,
-        evaluates: &["rb_vm_exec", "vm_exec_core"],
         not_read: "Ruby frames that were not read (2.7 to 3.4 are)",
     },
 ];
@@ -176,7 +172,8 @@ pub(crate) fn interpreter(frame: &Frame) -> Option<&'static Interpreter> {
 
 /// The interpreter in one of whose functions it works on those of the program, in whatever file that is.
 pub(crate) fn evaluating(name: &str) -> Option<&'static Interpreter> {
-    INTERPRETERS.iter().find(|row| row.evaluates.iter().any(|begin| name.starts_with(begin)))
+    let module = evaluated_in(name)?;
+    INTERPRETERS.iter().find(|row| row.module == module)
 }
 
 /// What a call is on, by its outermost function that one of these fits. Source: Linux, net/, fs/, kernel/futex, mm/.

@@ -220,6 +220,7 @@ pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
         arm: arm.name.clone(),
         ns_per_request: sign * waited_ns,
         share: None,
+        place: None,
         text: String::new(),
         says: Some(CauseSays {
             tests: Vec::new(),

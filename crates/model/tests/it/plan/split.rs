@@ -75,8 +75,8 @@ fn blocks_end_in_time_but_never_before_an_interval_has_enough() {
     let plan = quick(2);
     assert_eq!(plan.whole_s(), Some(60.0));
     let goes_on = |done, with_next_s| plan.has_time(done, with_next_s, 4.0, 12.0);
-    // 34 s are for blocks.
-    assert!(goes_on(15, 33.9) && !goes_on(8, 34.1));
+    // 38 s are for blocks.
+    assert!(goes_on(15, 37.9) && !goes_on(8, 38.1));
     assert!(goes_on(7, 300.0), "fewer than eight say nothing");
     assert!(!plan.has_time(10, 27.0, 20.0, 14.0), "pilots that took long leave less");
     let mut three = quick(2);

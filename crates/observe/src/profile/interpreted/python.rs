@@ -12,9 +12,10 @@ use self::layout::{
     FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, OFFSETS_BYTES,
     layout,
 };
-use super::{Interpreter, Memory, READS, Stacks, is_running, symbols, word};
+use super::{Interpreter, Memory, READS, Reading, Stacks, ThreadIds, is_running, symbols, word};
 use crate::file::optional;
 use crate::parse::{line_at, line_by_ranges, line_by_steps, mappings, string_kind, string_of, version_of};
+use crate::sampler::monotonic_ns;
 
 /// The symbol at which an interpreter keeps all it has.
 const RUNTIME: &str = "_PyRuntime";
@@ -22,6 +23,8 @@ const RUNTIME: &str = "_PyRuntime";
 const MOST_FRAMES: usize = 200;
 const MOST_THREADS: usize = 1000;
 const MOST_INTERPRETERS: usize = 16;
+/// Threads that are read at once, whether they run or not: each takes some tens of microseconds.
+const MOST_READ: usize = 32;
 /// Bytes of a frame, at most, and of a code object that are read.
 const FRAME_BYTES: usize = 256;
 const CODE_BYTES: usize = 144;
@@ -40,6 +43,17 @@ struct Python {
     runtime: u64,
     /// Code seen so far, by its address.
     known: BTreeMap<u64, Code>,
+    ids: ThreadIds,
+    /// The place among its threads at which the next reading of all of them goes on.
+    next: usize,
+}
+
+/// Which threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    All,
+    /// Those that may run functions now.
+    MayRun,
 }
 
 /// What is known of a piece of code.
@@ -58,13 +72,33 @@ impl Interpreter for Python {
     /// Takes the stack of the thread that runs functions; where it is not known which of them does, of every one that could: of many
     /// that wait for the interpreter's lock or for a CPU, each as if it had run.
     fn look(&mut self, stacks: &mut Stacks) {
-        for thread in self.threads().unwrap_or_default() {
+        for thread in self.threads(Threads::MayRun).unwrap_or_default() {
             let mut tries = 0..READS;
             if let Some(stack) = self.is_running(thread).and_then(|()| tries.find_map(|_| self.stack(thread)))
             {
                 *stacks.entry(stack).or_default() += 1;
             }
         }
+    }
+
+    fn read(&mut self, readings: &mut Vec<Reading>) {
+        let Some(at) = self.layout.thread_id else { return };
+        let threads = self.threads(Threads::All).unwrap_or_default();
+        let begin = if self.next < threads.len() { self.next } else { 0 };
+        for thread in threads.iter().skip(begin).take(MOST_READ) {
+            let begin_ns = monotonic_ns();
+            // One that waits does not change its stack: once is enough.
+            let (number, stack) = (self.memory.word(*thread, at), self.stack(*thread));
+            let end_ns = monotonic_ns();
+            let number = number.and_then(|number| self.ids.find(number));
+            readings.extend(number.zip(stack).map(|(thread, stack)| Reading {
+                thread,
+                begin_ns,
+                end_ns,
+                stack,
+            }));
+        }
+        self.next = begin + MOST_READ;
     }
 }
 
@@ -92,19 +126,21 @@ impl Python {
                 layout
             };
             memory.word(runtime, layout.interpreters)?;
-            Some(Self { pid, memory, layout, runtime, known: BTreeMap::new() })
+            let (known, ids) = (BTreeMap::new(), ThreadIds::of(pid));
+            Some(Self { pid, memory, layout, runtime, known, ids, next: 0 })
         })
     }
 
-    /// Addresses of the threads that may run functions.
-    fn threads(&self) -> Option<Vec<u64>> {
+    /// Addresses of threads.
+    fn threads(&self, which: Threads) -> Option<Vec<u64>> {
         let mut threads = Vec::new();
         let mut interpreter = self.memory.word(self.runtime, self.layout.interpreters)?;
         for _ in 0..MOST_INTERPRETERS {
             if interpreter == 0 {
                 break;
             }
-            let holder = self.layout.holder.map(|holder| self.holder(holder, interpreter));
+            let holder = self.layout.holder.filter(|_| which == Threads::MayRun);
+            let holder = holder.map(|holder| self.holder(holder, interpreter));
             let mut thread = self.memory.word(interpreter, self.layout.threads)?;
             let mut seen = 0;
             while thread != 0 && seen < MOST_THREADS {
@@ -133,10 +169,10 @@ impl Python {
     }
 
     /// Whether a thread has a CPU or is ready for one. Where the kernel's number for it is not known, who holds the lock runs.
-    fn is_running(&self, thread: u64) -> Option<()> {
+    fn is_running(&mut self, thread: u64) -> Option<()> {
         let Some(at) = self.layout.thread_id else { return Some(()) };
         let tid = self.memory.word(thread, at)?;
-        is_running(self.pid, tid)
+        is_running(self.pid, self.ids.find(tid)?)
     }
 
     /// The functions of a thread, outermost first; nothing where it runs none, or changed it meanwhile.

@@ -11,7 +11,7 @@ use self::layout::{
     ARRAY_AT, BODY, CODE, DEFINITION, FILE, FRAME, FUNCTION, HERE, INSTRUCTION, LABEL, LENGTH, Layout, NAME,
     NAMES, ORIGINAL_NAME, STACK, STACK_WORDS, STRING_AT, ThreadId, VARIABLES, WORDS, WORDS_AT, layout,
 };
-use super::{Interpreter, Memory, READS, Stacks, is_running, symbols, word};
+use super::{Interpreter, Memory, READS, Stacks, ThreadIds, is_running, symbols, word};
 use crate::file::optional;
 use crate::parse::{Mapping, entry_at, function_of, index_bytes, is_of_c, is_ruby, mappings, ruby_version};
 
@@ -47,6 +47,7 @@ struct Ruby {
     /// The table of names, where it was found.
     names: Option<u64>,
     maps: Vec<Mapping>,
+    ids: ThreadIds,
     /// Code, and methods that are written in C, seen so far, by their addresses.
     known: BTreeMap<u64, Code>,
     known_of_c: BTreeMap<u64, Frame>,
@@ -96,14 +97,15 @@ impl Ruby {
             Some((layout, machine))
         })?;
         let (known, known_of_c) = (BTreeMap::new(), BTreeMap::new());
-        let mut ruby = Self { pid, memory, layout, machine, names: None, maps, known, known_of_c };
+        let ids = ThreadIds::of(pid);
+        let mut ruby = Self { pid, memory, layout, machine, names: None, maps, ids, known, known_of_c };
         ruby.names = ruby.table_of_names();
         Some(ruby)
     }
 
     /// The thread that holds the lock, where it has a CPU or is ready for one. Who waits for anything else gives the lock away; a
     /// few calls into C do not.
-    fn running(&self) -> Option<u64> {
+    fn running(&mut self) -> Option<u64> {
         let machine = self.memory.word(self.machine, 0)?;
         let ractor = self.layout.ractor.map_or(Some(machine), |at| self.memory.word(machine, at))?;
         let thread = self.memory.word(ractor, self.layout.holder).filter(|thread| *thread != 0)?;
@@ -113,7 +115,7 @@ impl Ruby {
             Some(ThreadId::Through(at, offset)) => self.memory.word(self.memory.word(thread, at)?, offset)?,
         };
         // A number of 32 bits.
-        is_running(self.pid, tid & 0xffff_ffff).map(|()| thread)
+        is_running(self.pid, self.ids.find(tid & 0xffff_ffff)?).map(|()| thread)
     }
 
     /// The functions of a thread, outermost first; nothing where it runs none, or changed it meanwhile.

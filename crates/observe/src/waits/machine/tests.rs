@@ -204,6 +204,37 @@ fn who_is_woken_before_he_has_left_was_only_without_a_cpu() {
     assert_eq!(sums, [(EndedBy::Cpu, None, None, 2_000), (EndedBy::Unknown, None, None, 5_000)]);
 }
 
+/// What was read in waits that ended so: stacks and times.
+fn read_in(waited: &Waited, ended_by: EndedBy) -> Vec<(u32, u64)> {
+    let sums = waited.waits.iter().filter(|(kind, _)| kind.ended_by == ended_by);
+    sums.flat_map(|(_, sum)| sum.read.clone()).collect()
+}
+
+#[test]
+fn what_was_read_is_of_the_wait_that_it_lies_in_and_of_no_other() {
+    let mut script = Script::new();
+    script.serves(&[11]);
+    // While it runs; from before it waits; twice in the wait; of a thread that is not known.
+    script.machine.read(11, 50, 1);
+    script.at(100).waits(11, LOCK);
+    script.machine.read(11, 90, 2);
+    script.machine.read(11, 100, 3);
+    script.machine.read(11, 200, 3);
+    script.machine.read(99, 200, 4);
+    script.at(300).wakes((SERVER, 12), 11, Context::Task, ELSEWHERE);
+    // It is ready, and then waits again: the reading that began in the first wait is of neither.
+    script.machine.read(11, 250, 5);
+    script.at(310).comes(11).at(320).waits(11, ELSEWHERE);
+    script.machine.read(11, 250, 6);
+    script.at(400).wakes((CLIENT, 21), 11, Context::Soft, FROM_SENDER).at(410).comes(11);
+    script.at(500).waits(11, TIMER);
+    script.machine.read(11, 600, 7);
+    let (_, waited) = script.end(1000);
+    assert_eq!(read_in(&waited, EndedBy::Lock), [(3, 2)]);
+    assert_eq!(read_in(&waited, EndedBy::Client), []);
+    assert_eq!(read_in(&waited, EndedBy::Unfinished), [(7, 1)]);
+}
+
 #[test]
 fn a_wait_whose_end_was_left_out_is_time_all_the_same() {
     let mut script = Script::new();

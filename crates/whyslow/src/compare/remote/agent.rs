@@ -61,6 +61,7 @@ pub(crate) fn run() -> Outcome {
         services: &services,
         elsewhere: &elsewhere,
         own_ports: &OwnPorts::default(),
+        conditions: &[],
     };
     let mut agent = Agent {
         bench,
