@@ -15,12 +15,12 @@ const PERIOD: Duration = Duration::from_millis(4);
 /// How many times as long as a reading takes the time to the next one is, at least: reading costs 4 % of a CPU then.
 const REST: u32 = 25;
 
-/// All threads of a group so far, in nanoseconds; of those that were there when watching began.
+/// One thread so far, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// On a CPU.
     pub run_ns: u64,
-    /// Ready to run, without a CPU: up to the last time that each got one.
+    /// Ready to run, without a CPU: up to the last time that it got one.
     pub wait_ns: u64,
 }
 
@@ -29,8 +29,8 @@ pub struct Readiness {
 pub struct ReadinessAt {
     /// When, on the monotonic clock.
     pub at_ns: u64,
-    /// Each group.
-    pub groups: Vec<Readiness>,
+    /// The threads that each group had when watching began, always in the same order; nothing of one that has ended.
+    pub groups: Vec<Vec<Readiness>>,
 }
 
 /// Reads some groups until it is ended.
@@ -84,10 +84,10 @@ fn files(group: &Group) -> Vec<String> {
     pids.into_iter().flat_map(of_threads).collect()
 }
 
-fn read(reader: &mut Reader, files: &[String]) -> Readiness {
-    let one = |file: &String| reader.read(file).ok().and_then(parse::schedstat);
-    files.iter().filter_map(one).fold(Readiness::default(), |sum, one| Readiness {
-        run_ns: sum.run_ns + one.run_ns,
-        wait_ns: sum.wait_ns + one.wait_ns,
-    })
+fn read(reader: &mut Reader, files: &[String]) -> Vec<Readiness> {
+    let mut one = |file: &String| {
+        let found = reader.read(file).ok().and_then(parse::schedstat).unwrap_or_default();
+        Readiness { run_ns: found.run_ns, wait_ns: found.wait_ns }
+    };
+    files.iter().map(&mut one).collect()
 }

@@ -93,6 +93,11 @@ fn only_waits(frame: &Frame) -> bool {
         || FUNCTIONS.iter().any(|names| is_named(names, frame))
 }
 
+/// Whether a function is a program's own or a package's, in Python.
+pub(super) fn is_own_of_python(frame: &Frame) -> bool {
+    frame.module == PYTHON && !is_of_pythons_library(frame)
+}
+
 /// Whether a function is of what comes with Python: `queue`, `threading`, `socket`.
 fn is_of_pythons_library(frame: &Frame) -> bool {
     frame.module == PYTHON && frame.file.as_deref().is_some_and(is_of_standard_library)

@@ -2,7 +2,7 @@
 
 use model::record::{EndedBy, Frame, PassKind, WaitLeaf, Waits, Window};
 
-use super::asker::{asker, place};
+use super::asker::{asker, is_own_of_python, place};
 use super::metric::in_window;
 use super::observed::IDLE_THREADS;
 use super::passes::{PassFindings, is_used};
@@ -52,7 +52,8 @@ pub(crate) struct Waited {
 impl Waited {
     fn from_leaf(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
         let is_in = |names: &[&str]| {
-            let mut frames = waits.frames_of(&leaf.waited_in);
+            // A program's own functions in Python may have any name.
+            let mut frames = waits.frames_of(&leaf.waited_in).filter(|frame| !is_own_of_python(frame));
             frames.any(|frame| names.iter().any(|name| frame.name.contains(name)))
         };
         let interpreter = is_in(&INTERPRETER_LOCK);
@@ -96,4 +97,42 @@ pub(crate) fn waited(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Vec<W
         waits.leaves.iter().map(|leaf| Waited::from_leaf(waits, leaf, each)).collect::<Vec<_>>()
     };
     watched.iter().flat_map(of_pass).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::record::PYTHON;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_of_python_waits_for_a_lock_or_for_work() {
+        let python = |name: &str, file: &str| Frame {
+            name: name.to_owned(),
+            module: PYTHON.to_owned(),
+            file: Some(file.to_owned()),
+            ..Frame::default()
+        };
+        let native = |name: &str| Frame { name: name.to_owned(), ..Frame::default() };
+        let [take, lock] = [python("seconds_left", "/srv/app.py"), native("PyThread_acquire_lock_timed")];
+        let wait = python("Condition.wait", "/usr/lib/python3.12/threading.py");
+        for (stack, in_lock) in [
+            (vec![take.clone(), lock.clone()], true),
+            (vec![take.clone(), wait, lock.clone()], false),
+            (vec![take, native("_queue_SimpleQueue_get_impl"), lock], false),
+        ] {
+            let leaf = WaitLeaf {
+                ended_by: EndedBy::Lock,
+                behind: None,
+                by: None,
+                waited_in: (0..3).take(stack.len()).collect(),
+                woken_from: Vec::new(),
+                count: 1,
+                ns: 1,
+            };
+            let waits = Waits { frames: stack, ..Waits::default() };
+            let waited = Waited::from_leaf(&waits, &leaf, |all| all as f64);
+            assert_eq!(waited.is_in_lock, in_lock, "{waited:?}");
+        }
+    }
 }

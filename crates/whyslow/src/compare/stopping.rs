@@ -35,7 +35,8 @@ const ROOTS_APART: f64 = SQRT_2;
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
 
-/// Of a stop, how long a server or its generator was ready to run without a CPU if that was the cause.
+/// Of the time between the readings around a stop, how long a server or its generator was ready to run without a CPU if that was the
+/// cause.
 const WITHOUT_CPU: f64 = 0.5;
 
 /// How long a first block looks for stops, with turns of all arms.
@@ -55,12 +56,12 @@ impl TurnTimes {
         self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
     }
 
-    /// How late it was quiet after most of its turns.
+    /// How late it was quiet after a quarter of its turns, or less: what stops often may do so at the end of most turns.
     fn usually_late_ns(&self) -> u64 {
         let mut late_ns: Vec<u64> =
             self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
         late_ns.sort_unstable();
-        late_ns.get(late_ns.len() / 2).copied().unwrap_or(0)
+        late_ns.get(late_ns.len() / 4).copied().unwrap_or(0)
     }
 
     /// These silences, and those after each turn, which go on where one ended with the turn.
@@ -85,17 +86,10 @@ impl TurnTimes {
         let ended = self.readings.partition_point(|reading| reading.at_ns < stop[1]);
         let before = first_after.checked_sub(1).and_then(|at| self.readings.get(at));
         let (Some(before), Some(after)) = (before, self.readings.get(ended)) else { return false };
-        let spent = |of: usize| {
-            let [before, after] = [before, after].map(|at| at.groups.get(of).copied().unwrap_or_default());
-            Readiness {
-                run_ns: after.run_ns.saturating_sub(before.run_ns),
-                wait_ns: after.wait_ns.saturating_sub(before.wait_ns),
-            }
-        };
-        let [server, generator] = [0, 1].map(spent);
-        let enough = WITHOUT_CPU * length(stop) as f64;
+        let [server, generator] = [0, 1].map(|group| spent(group, before, after));
+        let enough = WITHOUT_CPU * after.at_ns.saturating_sub(before.at_ns) as f64;
         let is_most = |ns: u64| ns as f64 >= enough;
-        is_most(server.wait_ns) && !is_most(server.run_ns) || is_most(generator.wait_ns)
+        is_most(server.longest_wait_ns) && !is_most(server.run_ns) || is_most(generator.longest_wait_ns)
     }
 
     /// Time from `from` to `to` in which a stop of `length_ns` would have been seen: one that goes on when a turn begins is seen too.
@@ -108,6 +102,25 @@ impl TurnTimes {
             quiet_before = quiet;
         }
         watched_ns
+    }
+}
+
+/// What the threads of a group did between two readings.
+struct Spent {
+    /// All of them on a CPU, in nanoseconds.
+    run_ns: u64,
+    /// The one that was ready longest without one. When a server goes on after a stop, all its threads are ready, each for a moment.
+    longest_wait_ns: u64,
+}
+
+fn spent(group: usize, before: &ReadinessAt, after: &ReadinessAt) -> Spent {
+    let [before, after] = [before, after].map(|at| at.groups.get(group).map_or(&[][..], Vec::as_slice));
+    let of_each = |of: fn(&Readiness) -> u64| {
+        before.iter().zip(after).map(move |(before, after)| of(after).saturating_sub(of(before)))
+    };
+    Spent {
+        run_ns: of_each(|one| one.run_ns).sum(),
+        longest_wait_ns: of_each(|one| one.wait_ns).max().unwrap_or(0),
     }
 }
 
@@ -296,13 +309,13 @@ mod tests {
     }
 
     /// How a server stops that answered nobody from 100 to 150 and from 300 to 350 ms, and what it and its generator did meanwhile: so many
-    /// milliseconds on a CPU, and ready to run.
+    /// milliseconds each of two threads was on a CPU, and ready to run.
     fn read(server_ms: [u64; 2], generator_ms: [u64; 2]) -> Option<u64> {
         let mut turns = TurnTimes { turns_ns: vec![[0, 400 * MS, 400 * MS]], ..TurnTimes::default() };
         let at = |ms: u64, times: u64| {
             let group =
                 |[run, wait]: [u64; 2]| Readiness { run_ns: run * times * MS, wait_ns: wait * times * MS };
-            ReadinessAt { at_ns: ms * MS, groups: vec![group(server_ms), group(generator_ms)] }
+            ReadinessAt { at_ns: ms * MS, groups: vec![vec![group(server_ms); 2], vec![group(generator_ms)]] }
         };
         turns.readings = vec![at(98, 0), at(152, 1), at(298, 1), at(352, 2)];
         let silences = [[100 * MS, 150 * MS], [300 * MS, 350 * MS]];
@@ -313,9 +326,9 @@ mod tests {
     fn who_has_no_cpu_does_not_stop() {
         assert_eq!(read([0, 0], [5, 0]), Some(2), "it sleeps");
         assert_eq!(
-            read([50, 60], [5, 0]),
+            read([25, 30], [5, 0]),
             Some(2),
-            "it collects garbage, and its other threads wait for that"
+            "it collects garbage, and its threads wait for each other"
         );
         assert_eq!(read([2, 48], [5, 0]), None, "another program had its CPU");
         assert_eq!(read([20, 5], [2, 45]), None, "another program had the generator's");

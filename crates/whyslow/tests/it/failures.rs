@@ -233,8 +233,8 @@ fn turns_are_long_enough_for_what_a_server_stops_for() {
     let manifest = RunDir::open(&folder.join("run")).read().unwrap().manifest;
     let [stopping] = &manifest.fitted.stopping[..] else { panic!("{said:?}") };
     assert_eq!(stopping.arm, "stops");
-    // 60 of 200 ms, and on a busy machine more of them.
-    assert!(stopping.stops.share() > 0.2, "{stopping:?}");
+    // 60 of 200 ms; on a busy machine fewer of them are told from waits for a CPU.
+    assert!(stopping.stops.share() > 0.05, "{stopping:?}");
     assert!(manifest.fitted.turn_ns > 300_000_000, "{:?}", manifest.fitted);
 }
 
