@@ -148,7 +148,7 @@ impl Sum {
             *self.services.entry(name.clone()).or_default() += cpu_ns;
         }
         self.slices.push(taken.slice);
-        self.times.add(&taken.report);
+        taken.lead.iter().chain([&taken.report]).for_each(|report| self.times.add(report));
     }
 
     /// The window that they make together.

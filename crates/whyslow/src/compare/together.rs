@@ -42,6 +42,8 @@ pub(super) struct Asking {
 
 /// What one turn brought.
 pub(super) struct Taken {
+    /// Of the load before it, which counts for nothing but that a server may stop in it.
+    pub(super) lead: Option<TurnReport>,
     pub(super) report: TurnReport,
     pub(super) observed: Observed,
     /// How the turn looks in the record.
@@ -50,6 +52,8 @@ pub(super) struct Taken {
 
 /// What watches a server more closely during a turn, beside the readings at its edges.
 pub(super) trait Watching {
+    /// The load begins that comes before a turn and does not count.
+    fn lead(&mut self) {}
     /// The turn begins.
     fn begin(&mut self);
     /// It has ended, and the server is quiet.
@@ -68,8 +72,12 @@ pub(super) struct ReadinessWatching {
 }
 
 impl Watching for ReadinessWatching {
-    fn begin(&mut self) {
+    fn lead(&mut self) {
         self.watch = Some(ReadinessWatch::begin(&self.groups));
+    }
+
+    fn begin(&mut self) {
+        self.watch.get_or_insert_with(|| ReadinessWatch::begin(&self.groups));
     }
 
     fn end(&mut self) {
@@ -201,8 +209,10 @@ impl<'a> Together<'a> {
         asking: &Asking,
         watching: &mut dyn Watching,
     ) -> Result<Taken, Early> {
+        let mut lead = None;
         if asking.pool.is_some() && asking.length < NO_LEAD {
-            self.ask(index, &Asking { length: LEAD.min(asking.length), pool: None, ..*asking })?;
+            watching.lead();
+            lead = Some(self.ask(index, &Asking { length: LEAD.min(asking.length), pool: None, ..*asking })?);
         }
         let before = self.read(index)?;
         watching.begin();
@@ -214,7 +224,7 @@ impl<'a> Together<'a> {
         let observed = observed(seen, &report);
         let slice = slice(cycle, self.turns, &report, &observed);
         self.turns += 1;
-        Ok(Taken { report, observed, slice })
+        Ok(Taken { lead, report, observed, slice })
     }
 
     /// Watches when server number `index` and its generator were ready to run, in that order.
