@@ -35,8 +35,7 @@ const ROOTS_APART: f64 = SQRT_2;
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
 
-/// Of the time between the readings around a stop, how long a server or its generator was ready to run without a CPU if that was the
-/// cause.
+/// Share of the time between the readings around a silence from which on having no CPU is its cause.
 const WITHOUT_CPU: f64 = 0.5;
 
 /// How long a first block looks for stops, with turns of all arms.
@@ -56,7 +55,7 @@ impl TurnTimes {
         self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
     }
 
-    /// How late it was quiet after a quarter of its turns, or less: what stops often may do so at the end of most turns.
+    /// The lower quartile of how late it was quiet: a server that stops often may do so at the end of most turns.
     fn usually_late_ns(&self) -> u64 {
         let mut late_ns: Vec<u64> =
             self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
@@ -64,7 +63,7 @@ impl TurnTimes {
         late_ns.get(late_ns.len() / 4).copied().unwrap_or(0)
     }
 
-    /// These silences, and those after each turn, which go on where one ended with the turn.
+    /// These silences and those after each turn. One that lasts to the end of a turn and beyond it is one.
     fn with_late(&self, silences_ns: &[[u64; 2]]) -> Vec<[u64; 2]> {
         let (mut all, mut silences) = (Vec::<[u64; 2]>::new(), silences_ns.iter().copied().peekable());
         for &[_, end, quiet] in &self.turns_ns {
@@ -197,8 +196,8 @@ impl Watched {
     }
 }
 
-/// Whether a server stopped once in these turns of so many answers, for so long that more of them would count: that does not tell how
-/// often they come, nor whose they are.
+/// Whether a server stopped exactly once in these turns, for so long that more such stops would count: one does not tell how often they
+/// come, nor whether the machine was the cause.
 pub(super) fn is_unclear(turns: &TurnTimes) -> bool {
     let late = |[_, end, quiet]: &[u64; 3]| quiet.saturating_sub(*end);
     let least_ns = SHORTEST_NS.max(RESPONSES * turns.usually_late_ns());
