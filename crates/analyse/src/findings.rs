@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::job::Reuse;
-use model::plan::{Placement, Plan, SentFile, Turns};
+use model::plan::{Placement, Plan, SentFile};
 use model::record::{FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -379,10 +379,10 @@ fn sent(plan: &Plan) -> Sent {
 /// The design as it was carried out.
 fn design(sheet: &Sheet) -> DesignFindings {
     let (plan, fitted) = (sheet.plan(), &sheet.run.manifest.fitted);
-    let alone = fitted.alone.is_some() || plan.design.turns == Turns::Alone;
+    let alone = fitted.is_alone(plan);
     DesignFindings {
         kind: if alone { DesignKind::Alone } else { DesignKind::Slices },
-        slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
+        slice_ns: fitted.turn_of(plan).as_ns(),
         cycles: if alone { 1 } else { fitted.cycles_of(plan, 0) },
         blocks: verdicts::blocks(sheet),
         why_alone: fitted.alone.as_ref().map(ToString::to_string),

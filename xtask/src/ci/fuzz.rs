@@ -1,4 +1,4 @@
-//! Runs every fuzzing test of the workspace for a minute and a half, all side by side: each stops by the clock, so running them in
+//! Runs every fuzzing test of the workspace for a minute, all side by side: each stops by the clock, so running them in
 //! turn would only take longer.
 
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// For how long each goes on, in seconds: on two cores every one of them then has some eight of a core.
-const SECONDS: &str = "90";
+/// For how long each goes on, in seconds: on two cores every one of them then has some five of a core.
+const SECONDS: &str = "60";
 /// Each of their names begins so; no other test's does.
 const PREFIX: &str = "fuzz_";
 /// Threads of each test program: enough to run all its fuzzing tests at once.

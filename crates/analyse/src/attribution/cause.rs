@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
+use model::record::EndedBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,13 +67,26 @@ impl Cause {
     /// Where the threads of the slower server waited longest for it.
     fn waited_in(&self, waits: &[WaitRow]) -> Option<Place> {
         let says = self.says.as_ref()?;
-        let function = says.seen.iter().find_map(|seen| match seen {
-            Seen::Waits(waits) => waits.waited_in.as_ref(),
+        let (cause, function) = says.seen.iter().find_map(|seen| match seen {
+            Seen::Waits(waits) => Some((waits.cause, waits.waited_in.as_ref()?)),
             _ => None,
         })?;
         let slower = says.of.as_ref().unwrap_or(&self.arm);
-        let of_slower = waits.iter().filter(|row| row.arm == *slower);
+        // A function that waits for a lock may also sleep, in another line.
+        let of_slower = waits.iter().filter(|row| row.arm == *slower && may_end(cause, row.ended_by));
         of_slower.filter_map(|row| row.place.clone()).find(|place| place.function == *function)
+    }
+}
+
+/// Whether waits of a cause may end so.
+fn may_end(cause: CauseId, ended_by: EndedBy) -> bool {
+    match cause {
+        CauseId::Sleep | CauseId::TimerWait => ended_by == EndedBy::Timer,
+        CauseId::LockContention => matches!(ended_by, EndedBy::Lock | EndedBy::Thread),
+        CauseId::SyncWrites => ended_by == EndedBy::Disk,
+        CauseId::BackendWait => ended_by == EndedBy::Service,
+        CauseId::ChildProcesses => ended_by == EndedBy::Child,
+        _ => true,
     }
 }
 
@@ -180,8 +194,6 @@ pub enum TestOutcome {
 
 #[cfg(test)]
 mod tests {
-    use model::record::EndedBy;
-
     use super::*;
     use crate::attribution::seen::EndedWaits;
 
@@ -256,11 +268,16 @@ mod tests {
             count_per_request: 1.0,
         };
         let rows = [row(CauseId::SyncWrites, place("one", 10), 100.0)];
-        let waits = [wait("main", place("store", 1)), wait("pr", None), wait("pr", place("store", 2))];
+        let waits = [
+            wait("main", place("store", 1)),
+            WaitRow { ended_by: EndedBy::Timer, ..wait("pr", place("store", 3)) },
+            wait("pr", None),
+            wait("pr", place("store", 2)),
+        ];
         let cause = cause(5.0, vec![Seen::Waits(ended)]);
         assert_eq!(cause.clone().placed(rows.iter(), &waits).place, place("store", 2));
         assert_eq!(
-            cause.placed(rows.iter(), &waits[..2]).place,
+            cause.placed(rows.iter(), &waits[..3]).place,
             place("one", 10),
             "no row says where that is"
         );

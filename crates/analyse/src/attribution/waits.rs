@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use model::plan::Arm;
 use model::record::{EndedBy, Frame};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::Place;
 use crate::facts::Facts;
+use crate::facts::changes::within;
 use crate::facts::functions::brief;
 use crate::facts::waits::{Waited, waited};
 
@@ -41,8 +43,23 @@ pub struct WaitRow {
 
 /// The rows of every arm whose wakers were seen, longest first.
 pub(crate) fn rows(facts: &Facts) -> Vec<WaitRow> {
-    let of_arm = |arm: &str| arm_rows(arm, &waited(&facts.sheet, arm, &facts.passes));
-    facts.sheet.plan().arms.iter().flat_map(|arm| of_arm(&arm.name)).collect()
+    facts.sheet.plan().arms.iter().flat_map(|arm| of_arm(facts, arm)).collect()
+}
+
+fn of_arm(facts: &Facts, arm: &Arm) -> Vec<WaitRow> {
+    let checkout = arm.source.revision().map(|revision| revision.checkout.as_str());
+    let rows = arm_rows(&arm.name, &waited(&facts.sheet, &arm.name, &facts.passes));
+    rows.into_iter().map(|row| within_checkout(row, checkout)).collect()
+}
+
+/// A row whose files are named from the arm's checkout on, and not from the cache that this is in.
+fn within_checkout(mut row: WaitRow, checkout: Option<&str>) -> WaitRow {
+    let Some(folder) = checkout else { return row };
+    for place in [&mut row.place, &mut row.woken_from].into_iter().flatten() {
+        let path = place.file.as_ref().and_then(|file| within(folder, file));
+        place.file = path.or(place.file.take());
+    }
+    row
 }
 
 fn arm_rows(arm: &str, waits: &[Waited]) -> Vec<WaitRow> {
@@ -86,4 +103,36 @@ fn add(sum: &mut WaitRow, row: &WaitRow) {
 /// A function as a place.
 pub(crate) fn place(frame: &Frame) -> Place {
     Place { function: brief(&frame.name), file: frame.file.clone(), line: frame.line, commit: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_an_arm_from_git_are_named_from_its_checkout_on() {
+        let place = |file: &str| Place {
+            function: "bill".to_owned(),
+            file: Some(file.to_owned()),
+            line: Some(3),
+            commit: None,
+        };
+        let row = WaitRow {
+            arm: "pr".to_owned(),
+            ended_by: EndedBy::Lock,
+            behind: None,
+            by: None,
+            place: Some(place("/home/me/.cache/whyslow/builds/1/app/shop.py")),
+            woken_from: Some(place("/usr/lib/python3.11/queue.py")),
+            ns_per_request: 1.0,
+            count_per_request: 1.0,
+        };
+        let files =
+            |row: WaitRow| [row.place, row.woken_from].map(|place| place.and_then(|place| place.file));
+        let whole = files(row.clone());
+        assert_eq!(files(within_checkout(row.clone(), None)), whole);
+        let [own, other] = files(within_checkout(row, Some("/home/me/.cache/whyslow/builds/1")));
+        assert_eq!(own.as_deref(), Some("app/shop.py"));
+        assert_eq!(other, whole[1]);
+    }
 }

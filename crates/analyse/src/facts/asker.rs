@@ -1,15 +1,15 @@
 //! The function that waits, or lets another go on, and not what it does so with: the innermost frame outside of runtimes and of what
 //! their libraries have for threads that wait for each other. One table for all languages.
 
-use model::record::{Frame, PYTHON};
+use model::record::{Frame, PYTHON, RUBY};
 
 use super::functions::{called, is_of_standard_library};
 
 /// Beginnings of the file names of libraries that wait only because they are asked to: of C and C++.
 const OF_C: [&str; 6] = ["libc.", "libc-", "libpthread", "ld-", "libstdc++", "libc++"];
 /// The same of the runtimes of Java, Python, Node and Ruby.
-const RUNTIMES: [&str; 8] =
-    ["libjvm", "libjava.", "libnio.", "libnet.", "libpython", "python3", "libuv", "libruby"];
+const RUNTIMES: [&str; 9] =
+    ["libjvm", "libjava.", "libnio.", "libnet.", "libpython", "python3", "libuv", "libruby", "ruby"];
 
 /// Beginnings of the names of such functions, by language. Source: glibc, nptl; GCC, gthr-posix.h; Go, runtime/proc.go, sync,
 /// golang.org/x/sync; OpenJDK, java.base; Rust, library/std; parking_lot; tokio.
@@ -89,18 +89,22 @@ fn user<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> impl Iterator
 fn only_waits(frame: &Frame) -> bool {
     is_of(&OF_C, frame)
         || is_of(&RUNTIMES, frame)
-        || is_of_pythons_library(frame)
+        || is_of_interpreters_library(frame)
         || FUNCTIONS.iter().any(|names| is_named(names, frame))
 }
 
-/// Whether a function is a program's own or a package's, in Python.
-pub(super) fn is_own_of_python(frame: &Frame) -> bool {
-    frame.module == PYTHON && !is_of_pythons_library(frame)
+/// Whether a function is a program's own or a package's, in Python or Ruby.
+pub(super) fn is_own_of_interpreter(frame: &Frame) -> bool {
+    is_interpreted(frame) && !is_of_interpreters_library(frame)
 }
 
-/// Whether a function is of what comes with Python: `queue`, `threading`, `socket`.
-fn is_of_pythons_library(frame: &Frame) -> bool {
-    frame.module == PYTHON && frame.file.as_deref().is_some_and(is_of_standard_library)
+/// Whether a function is of what comes with Python or Ruby: `queue`, `threading`, `socket`; a method of Ruby that is written in C.
+fn is_of_interpreters_library(frame: &Frame) -> bool {
+    is_interpreted(frame) && frame.file.as_deref().is_some_and(is_of_standard_library)
+}
+
+fn is_interpreted(frame: &Frame) -> bool {
+    [PYTHON, RUBY].contains(&frame.module.as_str())
 }
 
 fn is_of(libraries: &[&str], frame: &Frame) -> bool {
@@ -116,12 +120,17 @@ fn is_named(names: &[&str], frame: &Frame) -> bool {
 mod tests {
     use super::*;
 
-    /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of, or its file of Python.
+    /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of, or its file of Python or Ruby.
     fn frames(stack: &str) -> Vec<Frame> {
         let frame = |name: &str| {
             let (name, module) = name.split_once(" @ ").unwrap_or((name, "server"));
-            let file = module.ends_with(".py").then(|| module.to_owned());
-            let module = if file.is_some() { PYTHON } else { module };
+            let language = match module {
+                _ if module.ends_with(".py") => Some(PYTHON),
+                _ if module.ends_with(".rb") || module.starts_with("/usr/lib/libruby") => Some(RUBY),
+                _ => None,
+            };
+            let file = language.map(|_| module.to_owned());
+            let module = language.unwrap_or(module);
             let kernel = module == "[kernel]";
             let (name, module) = (name.to_owned(), module.to_owned());
             Frame { name, module, kernel, resolved: true, file, line: None }
@@ -156,6 +165,18 @@ mod tests {
                 "bill",
             ),
             ("send @ /srv/lib/python3.12/site-packages/redis/client.py;recv @ libc.so.6", "send"),
+            (
+                "spawn @ /usr/lib/ruby/vendor_ruby/puma/thread_pool.rb;bill @ /srv/app.rb;synchronize @ /usr/lib/libruby-3.1.so.3.1;main @ ruby3.1;futex_wait @ libc.so.6",
+                "bill",
+            ),
+            (
+                "bill @ /srv/app.rb;mon_synchronize @ /usr/lib/ruby/3.1.0/monitor.rb;synchronize @ /usr/lib/libruby-3.1.so.3.1;futex_wait @ libc.so.6",
+                "bill",
+            ),
+            (
+                "bill @ /srv/app.rb;checkout @ /usr/lib/ruby/gems/3.1.0/gems/connection_pool-2.4.1/lib/connection_pool.rb;wait @ /usr/lib/libruby-3.1.so.3.1;futex_wait @ libc.so.6",
+                "checkout",
+            ),
             (
                 "shop::Pool::take;<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock",
                 "shop::Pool::take",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::plan::{Blocks, Condition, Design, Plan, Turns};
+use model::plan::{Blocks, Condition, Design, Plan};
 use model::record::Fitted;
 use model::units::Span;
 use stats::looks;
@@ -92,21 +92,15 @@ impl FailIf {
     }
 }
 
-fn is_alone(plan: &Plan, fitted: &Fitted) -> bool {
-    fitted.alone.is_some() || plan.design.turns == Turns::Alone
-}
-
 /// Seconds in which an arm is asked in a block under the condition at `index`.
 fn block_s(plan: &Plan, fitted: &Fitted, index: usize) -> f64 {
-    match is_alone(plan, fitted) {
-        true => plan.timing.window.0.as_secs_f64(),
-        false => f64::from(fitted.cycles_of(plan, index)) * fitted.turn_ns as f64 / 1e9,
-    }
+    let turns = if fitted.is_alone(plan) { 1 } else { fitted.cycles_of(plan, index) };
+    f64::from(turns) * fitted.turn_of(plan).0.as_secs_f64()
 }
 
 /// The same of a run that is not quick.
 fn unhurried_s(plan: &Plan, fitted: &Fitted) -> f64 {
-    if is_alone(plan, fitted) {
+    if fitted.is_alone(plan) {
         return UNHURRIED_WINDOW_S;
     }
     let design = Design { blocks: Blocks::Fixed { blocks: fitted.blocks(plan) }, ..plan.design };

@@ -136,6 +136,7 @@ fn report(turn: &Turn, taken: &Taken) -> TurnReport {
         errors: measured.errors,
         given_up: measured.unfinished,
         late_ns: first_late(measured.late_ns.clone()),
+        silences_ns: measured.silences.iter().flatten().map(|span| [span.start_ns, span.end_ns]).collect(),
         unsent: measured.unsent,
         bytes_read: measured.bytes_read,
         mean_response_ns: if answered { measured.response.mean() } else { 0.0 },

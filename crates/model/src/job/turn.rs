@@ -133,6 +133,9 @@ pub struct TurnReport {
     /// When each request was answered that was answered after sending had ended: nanoseconds from then, in rising order, the first
     /// [`MOST_LATE`] of them.
     pub late_ns: Vec<u64>,
+    /// When no answer came before sending ended although requests were in flight: begin and end of each silence, in the order of time.
+    /// Nothing is known of several generators.
+    pub silences_ns: Vec<[u64; 2]>,
     /// Requests due and never sent.
     pub unsent: u64,
     /// Bytes read.

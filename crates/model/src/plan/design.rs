@@ -81,6 +81,12 @@ impl Turns {
     fn alone() -> Self {
         Self::Alone
     }
+
+    /// Whether turns and blocks may last longer than planned, because of what a first block shows.
+    #[must_use]
+    pub fn are_free(self) -> bool {
+        matches!(self, Self::Slices { cycles: None, slice: None } | Self::Alone)
+    }
 }
 
 impl Blocks {
@@ -290,7 +296,7 @@ impl Plan {
     #[must_use]
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
-        if let Some(split) = self.split(self.begin_s(), Some(slice), self.usual_slice()) {
+        if let Some(split) = self.split(self.begin_s(), slice, Some(self.usual_slice())) {
             return split.cycles;
         }
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
@@ -307,19 +313,15 @@ impl Plan {
     /// Blocks that are run in any case, as far as is known before the pilot.
     #[must_use]
     pub fn usual_blocks(&self) -> u32 {
-        self.split(self.begin_s(), self.slice(), self.usual_slice())
+        let usual = matches!(self.design.turns, Turns::Slices { .. }).then(|| self.usual_slice());
+        self.split(self.begin_s(), self.turn(), usual)
             .map_or(self.design.blocks.first(), |split| split.blocks)
     }
 
     /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        self.seconds_of(self.begin_s(), self.cycles(self.turn()), self.slice())
-    }
-
-    /// A slice, where arms take turns.
-    fn slice(&self) -> Option<Span> {
-        matches!(self.design.turns, Turns::Slices { .. }).then(|| self.turn())
+        self.seconds_of(self.begin_s(), self.cycles(self.turn()), self.turn())
     }
 }
 

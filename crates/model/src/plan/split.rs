@@ -44,20 +44,20 @@ pub struct Split {
 
 impl Plan {
     /// The best split of a quick run's time where a block takes `begin_s` seconds beside its cycles (start, warm-up and stop of all arms)
-    /// and a slice is as long as `slice`, where `usual` is that of arms which are fast enough for it, or arms run alone; nothing of another
-    /// run. An even number of cycles lets each arm come first as often as last.
+    /// and a turn is as long as `turn`. `usual` is a slice of arms that are fast enough for it; without it arms run alone, for one turn a
+    /// block. Nothing of another run. An even number of cycles lets each arm come first as often as last.
     #[must_use]
-    pub fn split(&self, begin_s: f64, slice: Option<Span>, usual: Span) -> Option<Split> {
+    pub fn split(&self, begin_s: f64, turn: Span, usual: Option<Span>) -> Option<Split> {
         let Blocks::Fitted { fewest, most } = self.design.blocks else { return None };
         let time_s = ARM_S * self.arms.len() as f64;
         let split = |cycles: u32| {
-            let block_s = self.seconds_of(begin_s, cycles, slice);
+            let block_s = self.seconds_of(begin_s, cycles, turn);
             let blocks = ((time_s / block_s) as u32).clamp(fewest, most);
             (Split { blocks, cycles, block_s }, f64::from(blocks) * block_s <= time_s)
         };
-        let (least, most_cycles) = match slice {
+        let (least, most_cycles) = match usual {
             None => (1, 1),
-            Some(slice) if slice <= usual => (FEWEST, MOST),
+            Some(usual) if turn <= usual => (FEWEST, MOST),
             Some(_) => (FEWEST_LONG, MOST),
         };
         let all: Vec<(Split, bool)> = (least..=most_cycles).step_by(2).map(split).collect();
@@ -90,11 +90,11 @@ impl Plan {
         done < fewest || with_next_s <= blocks_s
     }
 
-    /// Seconds of a block of so many cycles under the first condition, of slices of this length or of windows of arms alone.
-    pub(super) fn seconds_of(&self, begin_s: f64, cycles: u32, slice: Option<Span>) -> f64 {
+    /// Seconds of a block of so many cycles under the first condition, of turns of this length.
+    pub(super) fn seconds_of(&self, begin_s: f64, cycles: u32, turn: Span) -> f64 {
         let conditions = 0..self.workload.conditions.len();
         let turns = f64::from(conditions.map(|index| self.cycles_under(index, cycles)).sum::<u32>());
-        begin_s + self.arms.len() as f64 * turns * turn_s(slice.unwrap_or(self.timing.window))
+        begin_s + self.arms.len() as f64 * turns * turn_s(turn)
     }
 
     /// Seconds from the begin of a block to its first cycle, and after its last, before a pilot has told.

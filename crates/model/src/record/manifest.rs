@@ -4,7 +4,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, Plan, Split, WarmupClass, short_id};
+use crate::plan::{Arm, Plan, Split, Turns, WarmupClass, short_id};
 use crate::units::{Span, format_ns};
 
 /// How far a run came.
@@ -95,7 +95,8 @@ pub struct Manifest {
 pub struct Fitted {
     /// Why arms are run one at a time although they were to take turns.
     pub alone: Option<AloneReason>,
-    /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended.
+    /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended. Of arms alone it is their window, but in
+    /// runs before 2026-11-28, where `turn_of` tells it.
     pub turn_ns: u64,
     /// The same of a warm-up, which need hold no stops; 0 where no pilot has ended.
     #[serde(default)]
@@ -171,6 +172,19 @@ impl Fitted {
         let slice = Span(Duration::from_nanos(self.turn_ns));
         let cycles = self.split.map_or_else(|| plan.cycles(slice), |split| split.cycles);
         plan.cycles_under(index, cycles)
+    }
+
+    /// For how long requests are sent in one turn of `plan`.
+    #[must_use]
+    pub fn turn_of(&self, plan: &Plan) -> Span {
+        let turn = Span(Duration::from_nanos(self.turn_ns));
+        if self.is_alone(plan) { turn.max(plan.timing.window) } else { turn }
+    }
+
+    /// Whether arms of `plan` run one at a time.
+    #[must_use]
+    pub fn is_alone(&self, plan: &Plan) -> bool {
+        self.alone.is_some() || plan.design.turns == Turns::Alone
     }
 
     /// How long arm number `arm` of `plan` takes to become warm.

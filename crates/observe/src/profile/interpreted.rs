@@ -20,7 +20,7 @@ use super::symbols::own_pid;
 use crate::Group;
 use crate::file::{numbered, optional};
 use crate::parse::stat;
-use crate::sampler::own_cpu_ns;
+use crate::sampler::{monotonic_ns, own_cpu_ns};
 
 /// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
 /// thread that runs.
@@ -29,6 +29,10 @@ const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
 const WAITING_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 97);
 /// Times that a stack is read until it is whole.
 const READS: u32 = 4;
+/// Threads of a process that are looked at, at most: more means that a chain was torn.
+const MOST_THREADS: usize = 1000;
+/// Threads that are read at once, whether they run or not: each takes some tens of microseconds.
+const MOST_READ: usize = 32;
 /// Longest name, and longest table of lines, in bytes that are believed.
 const MOST_BYTES: u64 = 1 << 18;
 
@@ -77,6 +81,30 @@ pub(crate) struct Reading {
     pub(crate) end_ns: u64,
     /// Outermost first.
     pub(crate) stack: Vec<Frame>,
+}
+
+impl Reading {
+    /// Reads the kernel's number of a thread and its stack. One that waits does not change that: once is enough.
+    fn of(read: impl FnOnce() -> Option<(u32, Vec<Frame>)>) -> Option<Self> {
+        let begin_ns = monotonic_ns();
+        let (thread, stack) = read()?;
+        Some(Self { thread, begin_ns, end_ns: monotonic_ns(), stack })
+    }
+}
+
+/// Whose turn it is to be read, where that is not done of all threads at once.
+#[derive(Debug, Default)]
+struct Turn {
+    next: usize,
+}
+
+impl Turn {
+    /// Those of the threads whose turn it is; the next time it is that of those who come after them.
+    fn of<'a>(&mut self, threads: &'a [u64]) -> &'a [u64] {
+        let begin = if self.next < threads.len() { self.next } else { 0 };
+        self.next = begin + MOST_READ;
+        &threads[begin..self.next.min(threads.len())]
+    }
 }
 
 /// Stacks with how often each was seen, outermost first.
@@ -317,6 +345,18 @@ mod tests {
 
     fn frames(names: &str) -> Vec<Frame> {
         names.split_whitespace().map(|name| Frame { name: name.to_owned(), ..Frame::default() }).collect()
+    }
+
+    #[test]
+    fn each_of_many_threads_has_its_turn_to_be_read() {
+        let threads: Vec<u64> = (0..70).collect();
+        let mut turn = Turn::default();
+        let read: Vec<u64> = (0..3).flat_map(|_| turn.of(&threads).to_vec()).collect();
+        assert_eq!(read, threads);
+        assert_eq!(turn.of(&threads), &threads[..MOST_READ]);
+        // The rest of them ended.
+        assert_eq!(turn.of(&threads[..3]), &threads[..3]);
+        assert!(turn.of(&[]).is_empty());
     }
 
     #[test]

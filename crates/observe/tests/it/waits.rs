@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use model::record::{EndedBy, Frame, PYTHON, WaitLeaf, Waits};
+use model::record::{EndedBy, Frame, PYTHON, RUBY, WaitLeaf, Waits, evaluated_in};
 use observe::{Group, WakerWatch};
 
 use crate::support::Fixture;
@@ -181,8 +181,19 @@ fn a_server_that_has_nothing_to_do_waits_for_its_client() {
     });
 }
 
-/// A server of Python in which two of three requests wait for a lock whose holder sleeps, and the third one sleeps itself.
-const SCRIPT: &str = r#"
+/// A server in which two of three requests wait in `slow_lock` for a lock whose holder sleeps, and the third one sleeps itself in `slow_sleep`;
+/// each does so in the first line of its function.
+struct Script {
+    text: &'static str,
+    /// What the names of its files end in, and the module of its functions.
+    ends: &'static str,
+    module: &'static str,
+}
+
+const OF_PYTHON: Script = Script { text: PYTHON_SERVER, ends: "py", module: PYTHON };
+const OF_RUBY: Script = Script { text: RUBY_SERVER, ends: "rb", module: RUBY };
+
+const PYTHON_SERVER: &str = r#"
 import queue, socket, sys, threading, time
 
 lock = threading.Lock()
@@ -233,61 +244,131 @@ sys.stdout.flush()
 sys.stdin.read(1)
 "#;
 
-/// The line of the script that comes so many after the first with this text.
-fn line_of(text: &str, after: u32) -> u32 {
-    SCRIPT.lines().position(|line| line.contains(text)).unwrap() as u32 + 1 + after
-}
+const RUBY_SERVER: &str = r#"
+require "socket"
 
-/// Whether a wait is at this line of a function of Python, and in no function that works on those.
-fn is_at(waits: &Waits, leaf: &WaitLeaf, function: &str, line: u32) -> bool {
-    let is_there = |frame: &Frame| {
-        let is_of_script = frame.file.as_ref().is_some_and(|file| file.ends_with(".py"));
-        frame.module == PYTHON && frame.name == function && frame.line == Some(line) && is_of_script
-    };
-    waits.frames_of(&leaf.waited_in).any(is_there) && !is_in(waits, &leaf.waited_in, "_PyEval_EvalFrame")
-}
+LOCK = Mutex.new
+TAKEN, HELD, OVER = Queue.new, Queue.new, Queue.new
 
-/// Watches the script in this version of Python, begun by the words before it.
-fn functions_of_python_that_wait(before: &[&str], version: &str) {
-    let program = format!("python{version}");
-    let words = || before.iter().copied().chain([program.as_str()]);
-    let command = || {
-        let mut command = Command::new(words().next().unwrap());
-        command.args(words().skip(1));
-        command
-    };
-    if !command().arg("--version").output().is_ok_and(|output| output.status.success()) {
-        testkit::skipped(&format!("{program} is not installed, or may not begin so"));
-        return;
+def holds
+  loop do
+    TAKEN.pop
+    LOCK.synchronize do
+      HELD << true
+      sleep 0.004
+    end
+  end
+end
+
+def slow_lock
+  LOCK.synchronize { nil }
+end
+
+def slow_sleep
+  sleep 0.004
+end
+
+host, port = ARGV[0].split(":")
+LISTENER = TCPServer.new(host, Integer(port))
+
+def serves
+  client = LISTENER.accept
+  turn = 0
+  while client.read(1)
+    if turn % 3 == 2
+      slow_sleep
+    else
+      TAKEN << true
+      HELD.pop
+      slow_lock
+    end
+    turn += 1
+    client.write(".")
+  end
+  OVER << true
+end
+
+Thread.new { holds }
+Thread.new { serves }
+$stdout.sync = true
+puts "ready"
+$stdin.readpartial(1)
+OVER.pop
+puts "done"
+$stdin.readpartial(1)
+"#;
+
+impl Script {
+    /// The first line of one of its functions.
+    fn line_in(&self, function: &str) -> u32 {
+        let defines = |line: &str| line.starts_with("def ") && line.contains(function);
+        self.text.lines().position(defines).unwrap() as u32 + 2
     }
-    let file = std::env::temp_dir().join(format!("observe-{}-waits-{version}.py", std::process::id()));
-    std::fs::write(&file, SCRIPT).unwrap();
-    let address = address();
-    let server = Fixture::start(command().arg("-u").arg(&file).arg(&address));
-    let waits = watched(server, &address, Duration::ZERO);
-    std::fs::remove_file(&file).unwrap();
-    let Some(waits) = waits else { return };
-    let sum = |ended_by: EndedBy, function: &str, line: u32| -> u64 {
-        let of = |leaf: &&WaitLeaf| leaf.ended_by == ended_by && is_at(&waits, leaf, function, line);
-        waits.leaves.iter().filter(of).map(|leaf| leaf.ns).sum()
-    };
-    // Of 60 requests 40 wait for the lock, and 20 sleep: 4 ms each.
-    let in_lock = sum(EndedBy::Lock, "slow_lock", line_of("def slow_lock", 1));
-    let in_sleep = sum(EndedBy::Timer, "slow_sleep", line_of("def slow_sleep", 1));
-    assert!((60_000_000..300_000_000).contains(&in_lock), "{version}: {in_lock}: {}", table(&waits));
-    assert!((30_000_000..200_000_000).contains(&in_sleep), "{version}: {in_sleep}: {}", table(&waits));
+
+    /// Whether a wait is in the first line of a function, and in no function that works on those.
+    fn is_at(&self, waits: &Waits, leaf: &WaitLeaf, function: &str) -> bool {
+        let line = Some(self.line_in(function));
+        let is_there = |frame: &Frame| {
+            let is_of_script = frame.file.as_ref().is_some_and(|file| file.ends_with(self.ends));
+            frame.module == self.module && frame.name == function && frame.line == line && is_of_script
+        };
+        let works = |frame: &Frame| evaluated_in(&frame.name).is_some();
+        waits.frames_of(&leaf.waited_in).any(is_there) && !waits.frames_of(&leaf.waited_in).any(works)
+    }
+
+    /// Watches it while this program runs it, begun by the words before that.
+    fn functions_wait(&self, before: &[&str], program: &str) {
+        let words = || before.iter().copied().chain([program]);
+        let command = || {
+            let mut command = Command::new(words().next().unwrap());
+            command.args(words().skip(1));
+            command
+        };
+        if !command().arg("--version").output().is_ok_and(|output| output.status.success()) {
+            testkit::skipped(&format!("{program} is not installed, or may not begin so"));
+            return;
+        }
+        let name = format!("observe-{}-waits-{program}.{}", std::process::id(), self.ends);
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, self.text).unwrap();
+        let address = address();
+        let server = Fixture::start(command().arg(&file).arg(&address));
+        let waits = watched(server, &address, Duration::ZERO);
+        std::fs::remove_file(&file).unwrap();
+        let Some(waits) = waits else { return };
+        let sum = |ended_by: EndedBy, function: &str| -> u64 {
+            let of = |leaf: &&WaitLeaf| leaf.ended_by == ended_by && self.is_at(&waits, leaf, function);
+            waits.leaves.iter().filter(of).map(|leaf| leaf.ns).sum()
+        };
+        // Of 60 requests 40 wait for the lock, and 20 sleep: 4 ms each.
+        let (in_lock, in_sleep) = (sum(EndedBy::Lock, "slow_lock"), sum(EndedBy::Timer, "slow_sleep"));
+        assert!((60_000_000..300_000_000).contains(&in_lock), "{program}: {in_lock}: {}", table(&waits));
+        assert!((30_000_000..200_000_000).contains(&in_sleep), "{program}: {in_sleep}: {}", table(&waits));
+    }
 }
 
 #[test]
 fn waits_of_python_are_in_its_functions_and_lines() {
     in_one_of_some_tries(|| {
-        ["3.11", "3.12", "3.13"].into_iter().for_each(|version| functions_of_python_that_wait(&[], version));
+        let programs = ["python3.11", "python3.12", "python3.13"];
+        programs.into_iter().for_each(|program| OF_PYTHON.functions_wait(&[], program));
     });
 }
 
 #[test]
+fn waits_of_ruby_are_in_its_functions_and_lines() {
+    in_one_of_some_tries(|| OF_RUBY.functions_wait(&[], "ruby"));
+}
+
+/// As which it is process 1 of a container's own processes.
+const INSIDE: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
+
+#[test]
 fn waits_of_python_in_a_container_are_so_too() {
-    in_one_of_some_tries(|| {
-        functions_of_python_that_wait(&["unshare", "--pid", "--fork", "--kill-child"], "3.11");
-    });
+    in_one_of_some_tries(|| OF_PYTHON.functions_wait(&INSIDE, "python3.11"));
+}
+
+#[test]
+fn waits_of_ruby_in_a_container_are_so_too() {
+    in_one_of_some_tries(|| OF_RUBY.functions_wait(&INSIDE, "ruby"));
 }

@@ -100,10 +100,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
     /// How long an arm is loaded before the next one has its turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow
-    /// servers]
+    /// servers, and for those that stop answering now and then, which a given length does not look for]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6]
+    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6; without a number the
+    /// first block goes on for 7.5 s, to find servers that stop answering now and then]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,
     /// Run one arm at a time: for servers that cannot run together, and for work that takes longer than a slice
@@ -112,7 +113,8 @@ pub(crate) struct CompareArgs {
     /// Add a second copy of the baseline to every block, to measure the noise floor
     #[arg(long)]
     pub(crate) rigorous: bool,
-    /// How long an arm is loaded when it runs alone; implies --alone [default: 10s; 3s with --quick]
+    /// How long an arm is loaded when it runs alone, at least; implies --alone [default: 10s; 3s with --quick; up to 30s for servers that
+    /// stop answering now and then]
     #[arg(long)]
     pub(crate) window: Option<Span>,
     /// Shortest warm-up of an arm, counting only its own turns [default: 1s, or 5s with a just-in-time compiler; with --quick 150ms or

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
-use model::plan::{Condition, Round, SplitMix64, Turns};
+use model::plan::{Condition, Round, SplitMix64};
 use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
 use observe::ResourceSnapshot;
 
@@ -12,7 +12,7 @@ use super::Early;
 use super::generator::Pooled;
 use super::progress::Progress;
 use super::server::{Bench, Purpose, Server};
-use super::stopping::{self, LOOK, TurnTimes, Watched};
+use super::stopping::{LOOK, TurnTimes, Watched};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
 
 /// Shortest turn of a warm-up: what a request costs in one of so long moves by about 1 %, a third of what a steady server may.
@@ -36,13 +36,13 @@ struct Block<'a> {
     stops: Vec<(usize, Watched)>,
     number: u32,
     fitted: &'a Fitted,
-    /// Whether it looks for stops, and lasts long enough for those that come every few seconds where the arms take turns.
+    /// Whether it looks for stops, and lasts long enough for those that come every few seconds.
     looks_for_stops: bool,
 }
 
 impl<'a> Bench<'a> {
     /// Runs block `number` of the arms in `arms`; a failed arm is in its record, not an error. The first block looks for stops, where
-    /// none were found yet.
+    /// none were found yet and turns may become longer.
     pub(super) fn block(
         &self,
         number: u32,
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
 
     /// Whether arms run one at a time.
     pub(super) fn alone(&self, fitted: &Fitted) -> bool {
-        fitted.alone.is_some() || self.plan.design.turns == Turns::Alone
+        fitted.is_alone(self.plan)
     }
 
     fn measured(
@@ -115,7 +115,8 @@ impl<'a> Bench<'a> {
         let connections = fitted.connections.unwrap_or(self.plan.workload.job.connections);
         let log = self.dir.log_path(&records[0].round, "generator");
         let together = Together::begin(*self, servers, connections, &log)?;
-        let looks_for_stops = number == 0 && fitted.stopping.is_empty();
+        let free = self.plan.design.turns.are_free();
+        let looks_for_stops = number == 0 && fitted.stopping.is_empty() && free;
         Ok(Block { bench: *self, together, records, stops: Vec::new(), number, fitted, looks_for_stops })
     }
 }
@@ -239,11 +240,7 @@ impl Block<'_> {
     fn asking(&self, condition: Condition, cycle: u64, pool: Option<u32>) -> Asking {
         let purpose = u64::from(self.number) << 32 | cycle;
         let seed = SplitMix64::fork(self.bench.plan.seed, "arrivals", purpose).next_u64();
-        let length = match pool {
-            None => warm_up_turn(self.fitted),
-            Some(_) if self.bench.alone(self.fitted) => self.bench.plan.timing.window.0,
-            Some(_) => turn(self.fitted),
-        };
+        let length = if pool.is_some() { turn(self.fitted) } else { warm_up_turn(self.fitted) };
         Asking { condition, length, seed, pool }
     }
 
@@ -261,10 +258,11 @@ impl Block<'_> {
             if self.bench.alone(self.fitted) { 1 } else { self.fitted.cycles_of(self.bench.plan, number) };
         let of = u64::from(self.number) << 8 | number as u64;
         let looks = self.looks_for_stops && number == 0;
-        let (begun, goes_on) = (Instant::now(), looks && !self.bench.alone(self.fitted));
+        let begun = Instant::now();
         let mut cycle = 0;
-        // An even number of cycles, so that each comes first as often as last.
-        while cycle < cycles || goes_on && (cycle % 2 == 1 || is_looking(begun.elapsed(), &sums)) {
+        // An even number of cycles, so that each of several comes first as often as last.
+        while cycle < cycles || looks && (servers > 1 && cycle % 2 == 1 || is_looking(begun.elapsed(), &sums))
+        {
             for index in order(self.bench.plan, of, cycle, servers) {
                 if !self.works(index) {
                     continue;
@@ -329,7 +327,7 @@ impl Block<'_> {
         let hlog = last.then(|| self.bench.dir.hlog_path(&self.records[index].round));
         let pooled = self.together.pooled(index, pool(number, index), hlog.as_deref())?;
         if let Some(times) = times {
-            self.stops.push((self.records[index].round.arm, Watched::new(times, &pooled)));
+            self.stops.push((self.records[index].round.arm, Watched::new(times)));
         }
         let after = self.together.resources(index)?;
         Ok(sum.into_window(condition, pooled, after.as_ref()))
@@ -338,7 +336,7 @@ impl Block<'_> {
 
 /// Whether stops are looked for after so long: once more for as long where one came, which does not tell how often.
 fn is_looking(after: Duration, sums: &[Sum]) -> bool {
-    after < LOOK || after < 2 * LOOK && sums.iter().any(|sum| stopping::is_unclear(&sum.times))
+    after < LOOK || after < 2 * LOOK && sums.iter().any(|sum| Watched::new(sum.times.clone()).is_unclear())
 }
 
 /// The pool of one server under one condition.

@@ -509,7 +509,10 @@ impl Watch {
                 pass.services = profilers.into_iter().map(resolved).collect();
                 pass.missing.extend(missing);
             }
-            Self::Waking(wakers) => pass.waits = Some(wakers.stop()),
+            Self::Waking(wakers) => {
+                let _maps = crate::jvm::write_maps(target, launcher);
+                pass.waits = Some(wakers.stop());
+            }
             Self::Tracing(tracing) => {
                 let counts = tracing.counts();
                 pass.missing.extend(counts.missing.iter().cloned());

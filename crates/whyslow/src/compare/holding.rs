@@ -88,6 +88,7 @@ mod tests {
             errors: Errors::default(),
             given_up,
             late_ns,
+            silences_ns: Vec::new(),
             unsent: 0,
             bytes_read: 0,
             mean_response_ns: 0.0,

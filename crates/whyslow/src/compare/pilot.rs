@@ -28,6 +28,8 @@ const WARM_JIT: Duration = Duration::from_secs(3);
 const LOAD: Duration = Duration::from_millis(300);
 /// Longest turn of a quick run for the stops of a server, where one of them comes in it.
 const QUICK_TURN: Duration = Duration::from_secs(1);
+/// Longest window that an arm alone has because of stops.
+const LONGEST_WINDOW: Span = Span::from_secs(30);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
 const IDLE: Duration = Duration::from_millis(300);
 /// How long a server may tidy up after a load before it counts as working on its own.
@@ -267,17 +269,22 @@ impl Bench<'_> {
 
     /// The same with turns that hold some stops of each arm that is `stopping`.
     pub(super) fn holding_stops(&self, fitted: Fitted, basis: &Basis, stopping: Vec<Stopping>) -> Fitted {
-        let holds_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(basis.usual, Span::max);
-        let slice = self.slice(basis.slowest_per_s, basis.connections, holds_stops);
-        let split = self.plan.split(basis.begin_s, basis.together.then_some(slice), basis.usual);
-        Fitted { turn_ns: slice.as_ns(), split, stopping, ..fitted }
+        let usual = if basis.together { basis.usual } else { self.plan.timing.window };
+        let most = if basis.together { LONGEST_SLICE } else { LONGEST_WINDOW };
+        let held = stopping.iter().map(|one| self.turn_of(one.stops).min(most)).fold(usual, Span::max);
+        let turn = match basis.together {
+            true => self.slice(basis.slowest_per_s, basis.connections, held),
+            false => held,
+        };
+        let split = self.plan.split(basis.begin_s, turn, basis.together.then_some(usual));
+        Fitted { turn_ns: turn.as_ns(), split, stopping, ..fitted }
     }
 
-    /// How long a turn is that holds some of these stops; in a quick run one of them is enough.
+    /// How long a turn is that holds some of these stops; in a quick run one of them is enough, or those of a second.
     fn turn_of(&self, stops: Stops) -> Span {
         let one = Duration::from_secs_f64(stops.every_ns() / 1e9);
-        let longest = if self.plan.is_quick() { Span(QUICK_TURN.max(one)) } else { LONGEST_SLICE };
-        stopping::turn(stops).min(longest).min(LONGEST_SLICE)
+        let turn = stopping::turn(stops);
+        if self.plan.is_quick() { turn.min(Span(QUICK_TURN.max(one))) } else { turn }
     }
 
     /// How long requests are sent in one turn, where the slowest arm answers so many a second; `usual` where all are fast enough for it.

@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
         self.manifest.fitted = self.bench.holding_stops(fitted, &basis, stopping);
         self.bench.dir.write_manifest(&self.manifest)?;
         let fitted = &self.manifest.fitted;
-        let longer = fitted.turn_ns > turn_ns && !self.bench.alone(fitted);
+        let longer = fitted.turn_ns > turn_ns;
         crate::say(&stopping_words(&fitted.stopping, longer.then_some(fitted.turn_ns)));
         self.progress.expect(self.seconds_left());
         Ok(longer)

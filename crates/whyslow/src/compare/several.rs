@@ -177,6 +177,7 @@ fn together(reports: &[TurnReport]) -> TurnReport {
         all.cpu = Polled { busy_ns, polled_ns: all.cpu.polled_ns + one.cpu.polled_ns };
     }
     all.late_ns = first_late(all.late_ns);
+    all.silences_ns.clear();
     all.mean_response_ns = if all.requests == 0 { 0.0 } else { response_ns / all.requests as f64 };
     all
 }
@@ -200,6 +201,7 @@ mod tests {
             errors: Errors { timeout: 1, ..Errors::default() },
             given_up: 1,
             late_ns: vec![4],
+            silences_ns: vec![[120, 140]],
             unsent: 0,
             bytes_read: 300,
             mean_response_ns: 10.0,
@@ -221,6 +223,11 @@ mod tests {
             ..one.clone()
         };
         let all = together(&[one, other]);
+        assert_eq!(
+            all.silences_ns,
+            Vec::<[u64; 2]>::new(),
+            "another generator may have had answers meanwhile"
+        );
         assert_eq!((all.start_ns, all.end_ns, all.quiet_ns), (90, 201, 210));
         assert_eq!((all.requests, all.in_time, all.due, all.errors.total()), (40, 39, Some(41), 1));
         assert_eq!((all.late_ns, all.bytes_read, all.mean_response_ns), (vec![2, 4, 5], 400, 20.0));

@@ -15,8 +15,6 @@ use model::units::Span;
 
 use observe::{Readiness, ReadinessAt};
 
-use super::generator::Pooled;
-
 /// Share of the time from which on stops count, of what one arm stops more than another: below, they are the latency tail's.
 const LEAST_SHARE: f64 = 0.02;
 /// Shortest stop, in nanoseconds: other processes on its CPUs keep a server waiting for some milliseconds at a time.
@@ -35,17 +33,29 @@ const ROOTS_APART: f64 = SQRT_2;
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
 
-/// Share of the time between the readings around a silence from which on having no CPU is its cause.
+/// Share of a silence from which on having no CPU is its cause.
 const WITHOUT_CPU: f64 = 0.5;
+/// Of the time between the readings around a silence, the share from which on a server was at work meanwhile, and that from which on a
+/// generator would have seen answers: it shares its CPU with another program, and polls whenever it has it.
+const AT_WORK: f64 = 0.5;
+const SEES: f64 = 0.2;
+/// How many times as long as a silence the time between the readings around it is at most: on a crowded machine these come late, and then
+/// nobody knows what happened during the silence.
+const TOLD_APART: f64 = 2.0;
 
 /// How long a first block looks for stops, with turns of all arms.
 pub(super) const LOOK: Duration = Duration::from_millis(7500);
 
-/// When a server was loaded and when it was quiet.
-#[derive(Debug, Default)]
+/// When a server was loaded, when it was quiet, and what it answered.
+#[derive(Debug, Clone, Default)]
 pub(super) struct TurnTimes {
     /// Begin of each turn, its end, and when all was answered.
     turns_ns: Vec<[u64; 3]>,
+    /// When no answer came though it was loaded: begin and end of each silence.
+    silences_ns: Vec<[u64; 2]>,
+    answers: u64,
+    /// Mean response of each turn, in nanoseconds.
+    responses_ns: Vec<u64>,
     /// What was read in the turns of the server and of its generator, in the order of time.
     pub(super) readings: Vec<ReadinessAt>,
 }
@@ -53,19 +63,21 @@ pub(super) struct TurnTimes {
 impl TurnTimes {
     pub(super) fn add(&mut self, report: &TurnReport) {
         self.turns_ns.push([report.start_ns, report.end_ns, report.quiet_ns]);
+        self.silences_ns.extend(&report.silences_ns);
+        self.answers += report.requests;
+        self.responses_ns.push(report.mean_response_ns as u64);
     }
 
-    /// The lower quartile of how late it was quiet: a server that stops often may do so at the end of most turns.
-    fn usually_late_ns(&self) -> u64 {
-        let mut late_ns: Vec<u64> =
-            self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
-        late_ns.sort_unstable();
-        late_ns.get(late_ns.len() / 4).copied().unwrap_or(0)
+    /// How long a response usually took, or how long after the end of a turn all was answered, if that is longer. Lower quartiles: a server
+    /// that stops often may do so in most turns.
+    fn usual_ns(&self) -> u64 {
+        let late_ns = self.turns_ns.iter().map(|[_, end, quiet]| quiet.saturating_sub(*end)).collect();
+        lower_quartile(late_ns).max(lower_quartile(self.responses_ns.clone()))
     }
 
-    /// These silences and those after each turn. One that lasts to the end of a turn and beyond it is one.
-    fn with_late(&self, silences_ns: &[[u64; 2]]) -> Vec<[u64; 2]> {
-        let (mut all, mut silences) = (Vec::<[u64; 2]>::new(), silences_ns.iter().copied().peekable());
+    /// The silences and those after each turn. One that lasts to the end of a turn and beyond it is one.
+    fn with_late(&self) -> Vec<[u64; 2]> {
+        let (mut all, mut silences) = (Vec::<[u64; 2]>::new(), self.silences_ns.iter().copied().peekable());
         for &[_, end, quiet] in &self.turns_ns {
             while let Some(silence) = silences.next_if(|[begin, _]| *begin < end) {
                 all.push(silence);
@@ -78,17 +90,36 @@ impl TurnTimes {
         all
     }
 
-    /// Whether the server had no CPU in this time though it was ready to run, or the generator had none, which then sees no answers. A
-    /// server that keeps its CPU busy meanwhile stops by itself, whatever else of it waits for that CPU.
+    /// When it stopped for everybody: begin and end of each time.
+    fn stops_ns(&self) -> Vec<[u64; 2]> {
+        let loaded_ns = self.turns_ns.iter().map(|[begin, _, quiet]| quiet.saturating_sub(*begin)).sum();
+        let least_ns = RESPONSES * self.usual_ns();
+        let mut stops_ns: Vec<[u64; 2]> = Vec::new();
+        for stall in analyse::stalls(&self.with_late(), loaded_ns, self.answers) {
+            match stops_ns.last_mut() {
+                _ if length(&stall) < least_ns || self.had_no_cpu(&stall) => {}
+                Some(last) if stall[0].saturating_sub(last[1]) < SAME_NS => last[1] = stall[1],
+                _ => stops_ns.push(stall),
+            }
+        }
+        stops_ns
+    }
+
+    /// Whether the server had no CPU in this time though it was ready to run, or the generator had none, which then sees no answers; also
+    /// where that cannot be told. A server that keeps its CPU busy meanwhile stops by itself, whatever else of it waits for that CPU.
     fn had_no_cpu(&self, stop: &[u64; 2]) -> bool {
         let first_after = self.readings.partition_point(|reading| reading.at_ns <= stop[0]);
         let ended = self.readings.partition_point(|reading| reading.at_ns < stop[1]);
         let before = first_after.checked_sub(1).and_then(|at| self.readings.get(at));
         let (Some(before), Some(after)) = (before, self.readings.get(ended)) else { return false };
+        let between_ns = after.at_ns.saturating_sub(before.at_ns);
+        if between_ns as f64 > TOLD_APART * length(stop) as f64 {
+            return true;
+        }
         let [server, generator] = [0, 1].map(|group| spent(group, before, after));
-        let enough = WITHOUT_CPU * after.at_ns.saturating_sub(before.at_ns) as f64;
-        let is_most = |ns: u64| ns as f64 >= enough;
-        is_most(server.longest_wait_ns) && !is_most(server.run_ns) || is_most(generator.longest_wait_ns)
+        let waits = |spent: &Spent| spent.longest_wait_ns as f64 >= WITHOUT_CPU * length(stop) as f64;
+        let runs = |spent: &Spent, share: f64| spent.run_ns as f64 >= share * between_ns as f64;
+        waits(&server) && !runs(&server, AT_WORK) || waits(&generator) && !runs(&generator, SEES)
     }
 
     /// Time from `from` to `to` in which a stop of `length_ns` would have been seen: one that goes on when a turn begins is seen too.
@@ -123,6 +154,11 @@ fn spent(group: usize, before: &ReadinessAt, after: &ReadinessAt) -> Spent {
     }
 }
 
+fn lower_quartile(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 4).copied().unwrap_or(0)
+}
+
 /// What was seen of one server under load.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -132,27 +168,16 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// What was seen of a server in `turns`, which were pooled.
-    pub(super) fn new(turns: TurnTimes, pooled: &Pooled) -> Self {
-        let response_ns = &pooled.load.response_ns;
-        // Of too few answers no percentile is known.
-        let usual_ns = response_ns.p50.unwrap_or(response_ns.mean as u64);
-        Self::from_silences(turns, &pooled.silences_ns, pooled.load.requests, usual_ns)
+    /// What was seen of a server in `turns`.
+    pub(super) fn new(turns: TurnTimes) -> Self {
+        let stops_ns = turns.stops_ns();
+        Self { turns, stops_ns }
     }
 
-    /// The same of so many answers, most of which took `usual_ns`.
-    fn from_silences(turns: TurnTimes, silences_ns: &[[u64; 2]], answers: u64, usual_ns: u64) -> Self {
-        let loaded_ns = turns.turns_ns.iter().map(|[begin, _, quiet]| quiet.saturating_sub(*begin)).sum();
-        let least_ns = RESPONSES * usual_ns.max(turns.usually_late_ns());
-        let mut stops_ns: Vec<[u64; 2]> = Vec::new();
-        for stall in analyse::stalls(&turns.with_late(silences_ns), loaded_ns, answers) {
-            match stops_ns.last_mut() {
-                _ if length(&stall) < least_ns || turns.had_no_cpu(&stall) => {}
-                Some(last) if stall[0].saturating_sub(last[1]) < SAME_NS => last[1] = stall[1],
-                _ => stops_ns.push(stall),
-            }
-        }
-        Self { turns, stops_ns }
+    /// Whether it stopped exactly once, for so long that more such stops would count: one does not tell how often they come, nor whether
+    /// the machine was the cause.
+    pub(super) fn is_unclear(&self) -> bool {
+        self.stops().is_some_and(|stops| stops.count == 1 && stops.share() >= LEAST_SHARE)
     }
 
     /// How it stopped; nothing where it did not. The time counts from the first of several stops to the one after the last.
@@ -196,17 +221,6 @@ impl Watched {
     }
 }
 
-/// Whether a server stopped exactly once in these turns, for so long that more such stops would count: one does not tell how often they
-/// come, nor whether the machine was the cause.
-pub(super) fn is_unclear(turns: &TurnTimes) -> bool {
-    let late = |[_, end, quiet]: &[u64; 3]| quiet.saturating_sub(*end);
-    let least_ns = SHORTEST_NS.max(RESPONSES * turns.usually_late_ns());
-    let is_stop = |turn: &&[u64; 3]| late(turn) >= least_ns && !turns.had_no_cpu(&[turn[1], turn[2]]);
-    let late_ns: Vec<u64> = turns.turns_ns.iter().filter(is_stop).map(late).collect();
-    let [one_ns] = late_ns[..] else { return false };
-    one_ns as f64 >= LEAST_SHARE * turns.watched_ns(0, u64::MAX, one_ns) as f64
-}
-
 fn length([begin, end]: &[u64; 2]) -> u64 {
     end.saturating_sub(*begin)
 }
@@ -235,7 +249,7 @@ mod tests {
 
     /// Turns of a server that is asked for 50 of each 100 ms, and is quiet so many milliseconds after each.
     fn turns(late_ms: impl IntoIterator<Item = u64>) -> TurnTimes {
-        let (mut turns, mut now_ms) = (TurnTimes::default(), 0);
+        let (mut turns, mut now_ms) = (answered(MS), 0);
         for late in late_ms {
             turns.turns_ns.push([now_ms, now_ms + 50, now_ms + 50 + late].map(|ms| ms * MS));
             now_ms += 100 + late;
@@ -245,13 +259,20 @@ mod tests {
 
     /// A server loaded for so long without a pause, which was silent meanwhile; most answers take 1 ms.
     fn loaded<const N: usize>(ms: [[u64; 2]; N], all_ms: u64) -> Watched {
-        let turns =
-            TurnTimes { turns_ns: vec![[0, all_ms, all_ms].map(|ms| ms * MS)], ..TurnTimes::default() };
-        Watched::from_silences(turns, &ms.map(|stop| stop.map(|ms| ms * MS)), 100_000, MS)
+        Watched::new(TurnTimes {
+            turns_ns: vec![[0, all_ms, all_ms].map(|ms| ms * MS)],
+            silences_ns: ms.map(|stop| stop.map(|ms| ms * MS)).to_vec(),
+            ..answered(MS)
+        })
+    }
+
+    /// Many answers, most of which take so long.
+    fn answered(response_ns: u64) -> TurnTimes {
+        TurnTimes { answers: 100_000, responses_ns: vec![response_ns], ..TurnTimes::default() }
     }
 
     fn late(late_ms: impl IntoIterator<Item = u64>) -> Watched {
-        Watched::from_silences(turns(late_ms), &[], 100_000, MS)
+        Watched::new(turns(late_ms))
     }
 
     /// `often` of a hundred turns are late by 250 ms, the others by 1 ms.
@@ -286,39 +307,41 @@ mod tests {
     #[test]
     fn a_stop_goes_on_after_its_turn() {
         // Each third turn of 50 ms ends 20 ms after the server stopped, for 60 ms in all.
-        let turns = turns((1..=30).map(|turn| if turn % 3 == 0 { 40 } else { 1 }));
+        let mut turns = turns((1..=30).map(|turn| if turn % 3 == 0 { 40 } else { 1 }));
         let begun = turns.turns_ns.iter().filter(|[_, end, quiet]| quiet - end > MS);
-        let silences: Vec<[u64; 2]> = begun.map(|[_, end, _]| [end - 20 * MS, *end]).collect();
-        let stops = Watched::from_silences(turns, &silences, 100_000, MS).stops().unwrap();
+        turns.silences_ns = begun.map(|[_, end, _]| [end - 20 * MS, *end]).collect();
+        let stops = Watched::new(turns).stops().unwrap();
         assert_eq!((stops.count, stops.stopped_ns), (10, 600 * MS));
     }
 
     #[test]
     fn one_stop_in_the_middle_of_the_load_is_unclear() {
-        assert!(is_unclear(&turns((1..=75).map(|turn| if turn == 40 { 250 } else { 1 }))));
-        assert!(!is_unclear(&turns((1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 }))));
-        assert!(!is_unclear(&turns([1; 75])) && !is_unclear(&turns([])));
+        assert!(late((1..=75).map(|turn| if turn == 40 { 250 } else { 1 })).is_unclear());
+        assert!(!late((1..=75).map(|turn| if turn % 25 == 0 { 250 } else { 1 })).is_unclear());
+        assert!(!late([1; 75]).is_unclear() && !late([]).is_unclear());
+        assert!(loaded([[1000, 1700]], 8000).is_unclear(), "within a long turn");
+        assert!(!loaded([[1000, 1700], [6000, 6700]], 8000).is_unclear());
     }
 
     #[test]
     fn requests_that_wait_together_are_no_stop() {
-        let turns = TurnTimes { turns_ns: vec![[0, 110 * MS, 110 * MS]], ..TurnTimes::default() };
-        let both = [[0, 50 * MS], [51 * MS, 101 * MS]];
-        assert_eq!(Watched::from_silences(turns, &both, 100_000, 50 * MS).stops(), None);
+        let silences_ns = vec![[0, 50 * MS], [51 * MS, 101 * MS]];
+        let turns = TurnTimes { turns_ns: vec![[0, 110 * MS, 110 * MS]], silences_ns, ..answered(50 * MS) };
+        assert_eq!(Watched::new(turns).stops(), None);
     }
 
     /// How a server stops that answered nobody from 100 to 150 and from 300 to 350 ms, and what it and its generator did meanwhile: so many
     /// milliseconds each of two threads was on a CPU, and ready to run.
     fn read(server_ms: [u64; 2], generator_ms: [u64; 2]) -> Option<u64> {
-        let mut turns = TurnTimes { turns_ns: vec![[0, 400 * MS, 400 * MS]], ..TurnTimes::default() };
+        let mut turns = TurnTimes { turns_ns: vec![[0, 400 * MS, 400 * MS]], ..answered(MS) };
         let at = |ms: u64, times: u64| {
             let group =
                 |[run, wait]: [u64; 2]| Readiness { run_ns: run * times * MS, wait_ns: wait * times * MS };
             ReadinessAt { at_ns: ms * MS, groups: vec![vec![group(server_ms); 2], vec![group(generator_ms)]] }
         };
         turns.readings = vec![at(98, 0), at(152, 1), at(298, 1), at(352, 2)];
-        let silences = [[100 * MS, 150 * MS], [300 * MS, 350 * MS]];
-        Watched::from_silences(turns, &silences, 100_000, MS).stops().map(|stops| stops.count)
+        turns.silences_ns = vec![[100 * MS, 150 * MS], [300 * MS, 350 * MS]];
+        Watched::new(turns).stops().map(|stops| stops.count)
     }
 
     #[test]
@@ -331,6 +354,23 @@ mod tests {
         );
         assert_eq!(read([2, 48], [5, 0]), None, "another program had its CPU");
         assert_eq!(read([20, 5], [2, 45]), None, "another program had the generator's");
+        assert_eq!(read([0, 0], [25, 25]), Some(2), "it shares it with another program");
+    }
+
+    #[test]
+    fn readings_that_come_late_tell_nothing() {
+        // A silence of 20 ms in which the server slept, as far as readings tell that are so far apart.
+        let mut turns = TurnTimes { turns_ns: vec![[0, 400 * MS, 400 * MS]], ..answered(MS) };
+        turns.silences_ns = vec![[120 * MS, 140 * MS]];
+        let at = |ms: u64| ReadinessAt {
+            at_ns: ms * MS,
+            groups: vec![vec![Readiness { run_ns: 0, wait_ns: 0 }], vec![]],
+        };
+        let stops = |[before, after]: [u64; 2]| {
+            let turns = TurnTimes { readings: vec![at(before), at(after)], ..turns.clone() };
+            Watched::new(turns).stops().map(|stops| stops.count)
+        };
+        assert_eq!([stops([118, 142]), stops([100, 160])], [Some(1), None]);
     }
 
     #[test]

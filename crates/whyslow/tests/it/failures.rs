@@ -227,7 +227,7 @@ fn servers_that_wait_for_a_connection_before_they_turn_to_another_are_compared_o
 fn turns_are_long_enough_for_what_a_server_stops_for() {
     let (folder, none, stops) = (fresh_folder(), arm("none", "none"), arm("stops", "stops"));
     let head = ["compare", &none, &stops, "--equal-rates", "none", "--no-why", "--out", "run"];
-    let short = ["--blocks", "1", "--cycles", "1", "--warmup", "50ms", "--warmup-cap", "100ms"];
+    let short = ["--blocks", "1", "--warmup", "50ms", "--warmup-cap", "100ms"];
     let said = whyslow_in(&folder, &[&head[..], &short].concat());
     assert!(said.err.contains("'stops' stops answering everybody every "), "{said:?}");
     let manifest = RunDir::open(&folder.join("run")).read().unwrap().manifest;
@@ -236,6 +236,27 @@ fn turns_are_long_enough_for_what_a_server_stops_for() {
     // 60 of 200 ms; on a busy machine fewer of them are told from waits for a CPU.
     assert!(stopping.stops.share() > 0.05, "{stopping:?}");
     assert!(manifest.fitted.turn_ns > 300_000_000, "{:?}", manifest.fitted);
+}
+
+#[test]
+fn windows_of_one_arm_at_a_time_are_long_enough_for_its_stops_and_a_given_number_of_turns_looks_for_none() {
+    let (folder, none, stops) = (fresh_folder(), arm("none", "none"), arm("stops", "stops-5"));
+    let fitted = |flags: &[&str]| {
+        let head = ["compare", &none, &stops, "--equal-rates", "none", "--no-why", "--blocks", "1"];
+        let short = ["--warmup", "50ms", "--warmup-cap", "100ms", "--format", "json", "--out", flags[0]];
+        let said = whyslow_in(&folder, &[&head[..], &short, &flags[1..]].concat());
+        (RunDir::open(&folder.join(flags[0])).read().unwrap().manifest.fitted, said.json())
+    };
+    let (alone, said) = fitted(&["alone", "--window", "1s"]);
+    assert_eq!(alone.stopping.len(), 1, "{alone:?}");
+    // 300 ms a second: a window holds nearly two.
+    assert!((1_500_000_000..2_500_000_000).contains(&alone.turn_ns), "{alone:?}");
+    assert_eq!(
+        (&said["design"]["kind"], &said["design"]["slice_ns"]),
+        (&"alone".into(), &alone.turn_ns.into())
+    );
+    let (fixed, _) = fitted(&["fixed", "--cycles", "2"]);
+    assert_eq!((fixed.stopping, fixed.turn_ns), (Vec::new(), 50_000_000));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use super::percent;
 use crate::rt::watch::Name;
-use crate::{Done, Request, Response, StatusError};
+use crate::{Done, FieldLine, Request, Response, StatusError};
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+
+const PLAIN: FieldLine = FieldLine::new("content-type: text/plain");
 
 /// What answers at one path, by one method.
 type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::Result<Done> + Send + Sync;
@@ -14,7 +16,8 @@ type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::
 /// `/files/{*path}`. The rest may be empty: `/files/` is answered there, too, unless it has a route of its own.
 ///
 /// HEAD is answered by the handler of GET, whose body is then not sent. An unknown path is answered with 404, an
-/// unknown method of a known path with 405; OPTIONS says which there are, and of `*` those of all paths.
+/// unknown method of a known path with 405; OPTIONS says which there are, and of `*` those of all paths. What the bodies of 404
+/// and 405 are, [`Server::error_bodies`](crate::Server::error_bodies) may say.
 ///
 /// What is told of a handler, by [`Event`](crate::Event) and by the stacks of those that wait, names its route.
 ///
@@ -141,10 +144,8 @@ impl Router {
             return response.status(204).header("allow", self.allowed())?.send(b"");
         }
         let Ok(found) = self.routes.at(request.path()) else {
-            return response
-                .status(404)
-                .header("content-type", "text/plain")?
-                .send(b"there is nothing here\n");
+            let missing = "there is nothing here";
+            return response.status(404).send_error(missing, Some(PLAIN), b"there is nothing here\n");
         };
         let methods = &self.paths[*found.value];
         match methods.handler(request.method()) {
@@ -155,7 +156,11 @@ impl Router {
             }
             None => {
                 let status = if request.method() == "OPTIONS" { 204 } else { 405 };
-                response.status(status).header("allow", allowed(methods.names()))?.send(b"")
+                let response = response.status(status).header("allow", allowed(methods.names()))?;
+                match status {
+                    204 => response.send(b""),
+                    _ => response.send_error("this method is not for this path", None, b""),
+                }
             }
         }
     }

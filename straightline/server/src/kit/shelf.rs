@@ -80,6 +80,29 @@ pub(super) trait Opener<C> {
     }
 }
 
+/// What is the same in the [`Opener`] of every client: the functions that a connection with a `wire` and an error with `Busy`,
+/// `TooManyConnections` and `of_stream` answer by themselves.
+macro_rules! answers_of_openers {
+    ($connection:ident, $error:ident) => {
+        fn missed(&self, missed: $crate::kit::shelf::Missed) -> $error {
+            match missed {
+                $crate::kit::shelf::Missed::Late => $error::Busy,
+                $crate::kit::shelf::Missed::Stopped(error) => $error::of_stream(error),
+            }
+        }
+
+        fn is_quiet(&self, connection: &mut $connection) -> bool {
+            connection.wire.is_quiet()
+        }
+
+        fn is_full(&self, error: &$error) -> bool {
+            matches!(error, $error::TooManyConnections(_))
+        }
+    };
+}
+
+pub(super) use answers_of_openers;
+
 /// How many connections a pool has, over all shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounts {

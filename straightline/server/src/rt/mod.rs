@@ -8,8 +8,8 @@
 //!
 //! - Work that takes the CPU for long goes to [`blocking`], and so do calls that block the thread.
 //! - A `std::sync::Mutex` or a `RefCell` borrow is not held over a call that waits; [`Mutex`] may be.
-//! - A call that waits fails, with an error that [`is_cancelled`] knows, when the coroutine is cancelled, and while
-//!   it unwinds from a panic.
+//! - A call that waits fails, with an error that [`is_cancelled`] knows, when the coroutine is cancelled, when the time
+//!   of its handler is over ([`Limits::handler_time`](crate::Limits::handler_time)), and while it unwinds from a panic.
 
 // The only modules with unsafe code, each block with its reason.
 #[allow(unsafe_code)]
@@ -36,6 +36,7 @@ pub(crate) mod slab;
 mod sync;
 pub(crate) mod sys;
 mod task;
+pub(crate) mod time_limit;
 pub(crate) mod waker;
 #[allow(unsafe_code)]
 pub(crate) mod watch;

@@ -54,6 +54,10 @@ pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd> {
 
 /// Blocks this thread until `fd` is as wanted; `false` once `deadline` passed.
 pub(crate) fn wait(fd: BorrowedFd<'_>, wanted: PollFlags, deadline: Option<Instant>) -> io::Result<bool> {
+    super::time_limit::on_thread(deadline, |deadline| poll_until(fd, wanted, deadline))
+}
+
+fn poll_until(fd: BorrowedFd<'_>, wanted: PollFlags, deadline: Option<Instant>) -> io::Result<bool> {
     loop {
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());

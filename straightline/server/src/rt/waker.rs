@@ -2,6 +2,7 @@
 
 use super::shard::{Refused, Resume, Shard, current, current_coroutine};
 use super::slab::Key;
+use super::time_limit;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
@@ -172,31 +173,43 @@ impl Waker {
     }
 }
 
-/// Why a call that waits gave up: the coroutine was cancelled, or it would wait while it unwinds.
+/// Why a call that waits gave up: the coroutine was cancelled, the time of its handler is over, or it would wait while it
+/// unwinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled {
-    unwinding: bool,
+    why: Refused,
 }
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self.unwinding {
-            false => "the coroutine was cancelled",
-            true => "a coroutine cannot wait while it unwinds from a panic",
+        out.write_str(match self.why {
+            Refused::Cancelled => "the coroutine was cancelled",
+            Refused::Late => "the time that the handler has is over",
+            Refused::Unwinding => "a coroutine cannot wait while it unwinds from a panic",
         })
     }
 }
 
 impl std::error::Error for Cancelled {}
 
-/// Whether `error` says that the coroutine was cancelled: it should give up.
+/// Whether `error` says that the coroutine was cancelled, or that the time of its handler is over: it should give up. The kind
+/// of the error is `TimedOut` in the second case.
 pub fn is_cancelled(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Cancelled>())
 }
 
+/// Whether `error` says that what was waited for did not come in its own time, and not that the handler has none left.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && !is_cancelled(error)
+}
+
 impl From<Refused> for io::Error {
     fn from(refused: Refused) -> Self {
-        Self::new(io::ErrorKind::ConnectionAborted, Cancelled { unwinding: refused == Refused::Unwinding })
+        let kind = match refused {
+            Refused::Late => io::ErrorKind::TimedOut,
+            Refused::Cancelled | Refused::Unwinding => io::ErrorKind::ConnectionAborted,
+        };
+        Self::new(kind, Cancelled { why: refused })
     }
 }
 
@@ -206,12 +219,14 @@ pub(crate) fn park(deadline: Option<Instant>) -> io::Result<bool> {
         let why = shard.suspend(deadline.map(|at| shard.to_ns(at)))?;
         return Ok(why != Resume::Deadline);
     }
-    let Some(deadline) = deadline else {
-        std::thread::park();
-        return Ok(true);
-    };
-    std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
-    Ok(Instant::now() < deadline)
+    time_limit::on_thread(deadline, |deadline| {
+        let Some(deadline) = deadline else {
+            std::thread::park();
+            return Ok(true);
+        };
+        std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+        Ok(Instant::now() < deadline)
+    })
 }
 
 /// Those who wait for one thing, first come first served.

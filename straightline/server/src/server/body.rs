@@ -7,6 +7,7 @@ use super::exchange::{BodyLeft, Exchange, Progress, Way};
 use super::http2::{Came, Stream};
 use super::limits::Limits;
 use crate::rt::driver::Ready;
+use crate::rt::waker::is_timeout;
 use crate::rt::{TURN_BYTES, yield_now};
 use http1::chunked::{ChunkedDecoder, Event};
 use http1::request::Framing;
@@ -354,9 +355,9 @@ impl<'b> Body<'b> {
         self.unbroken = 0;
         outcome.map_err(|error| {
             self.framing = State::Broken;
-            match error.kind() {
-                io::ErrorKind::TimedOut => StatusError::new(408, "the body came too slowly").into(),
-                _ => error,
+            match is_timeout(&error) {
+                true => StatusError::new(408, "the body came too slowly").into(),
+                false => error,
             }
         })
     }

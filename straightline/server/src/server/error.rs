@@ -114,7 +114,8 @@ impl StatusError {
         self
     }
 
-    /// The status that `error` is answered with, if it says one: that of a `StatusError`, and 503 where the coroutine was cancelled.
+    /// The status that `error` is answered with, if it says one: that of a `StatusError`, and 503 where the coroutine was cancelled or the
+    /// time of the handler was over.
     pub fn status_of(error: &io::Error) -> Option<u16> {
         said_by(error).map(|(status, _)| status)
     }
@@ -125,11 +126,19 @@ pub(crate) fn answer_to(error: &io::Error) -> (u16, &str) {
     said_by(error).unwrap_or((500, "the handler failed"))
 }
 
+/// Whether a cancelled coroutine was so because the time of its handler is over.
+fn is_late(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
+}
+
 /// The status and the text that an error says by itself.
 fn said_by(error: &io::Error) -> Option<(u16, &str)> {
     if is_cancelled(error) {
-        // By a drain: the next server may answer it.
-        return Some((503, "the request was cancelled"));
+        return Some(match is_late(error) {
+            true => (503, "the request took too long"),
+            // By a drain: the next server may answer it.
+            false => (503, "the request was cancelled"),
+        });
     }
     let said = error.get_ref()?.downcast_ref::<StatusError>()?;
     Some((said.status, &said.message))

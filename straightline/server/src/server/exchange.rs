@@ -3,9 +3,12 @@
 use super::conn::Conn;
 use super::http2::Stream;
 use super::output::Output;
+use crate::rt::time_limit;
+use crate::rt::waker::deadline_in;
 use crate::rt::watch::Name;
 use http1::request::{Request, RequestHead};
 use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
 
 /// Says that the connection ends with this answer.
 pub(crate) const CONNECTION_CLOSE: &[u8] = b"Connection: close\r\n";
@@ -55,6 +58,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) lasting: RefCell<Vec<u8>>,
     /// The route that a router chose.
     pub(crate) route: Cell<Option<&'static Name>>,
+    /// Whether the handler has only so much time.
+    limited: Cell<bool>,
     pub(crate) is_head: bool,
     pub(crate) upgrade: bool,
     pub(crate) minor_version: u8,
@@ -83,6 +88,7 @@ impl<'a> Exchange<'a> {
             body_left: Cell::new(BodyLeft::Nothing),
             lasting: RefCell::new(Vec::new()),
             route: Cell::new(None),
+            limited: Cell::new(false),
             is_head: view.has_method(b"HEAD"),
             upgrade: head.upgrade,
             minor_version: head.minor_version,
@@ -112,6 +118,26 @@ impl<'a> Exchange<'a> {
         if self.route.get().is_some() {
             self.rename(self.conn.worker().name());
         }
+    }
+
+    /// Gives the handler so much time from now on, or as much as it takes.
+    #[cold]
+    pub(crate) fn limit_time(&self, time: Option<Duration>) {
+        self.limited.set(time.is_some());
+        time_limit::set(time.map(deadline_in));
+    }
+
+    /// Lifts the handler's time limit, if there is one.
+    #[inline]
+    pub(crate) fn lift_time_limit(&self) {
+        if self.limited.get() {
+            self.limit_time(None);
+        }
+    }
+
+    /// When the handler's time is over.
+    pub(crate) fn time_limit(&self) -> Option<Instant> {
+        if self.limited.get() { time_limit::get() } else { None }
     }
 
     #[cold]

@@ -62,6 +62,28 @@ pub struct Limits {
     pub drain_bytes: u64,
     /// How long a refused client may take to read why.
     pub linger_time: Duration,
+    /// Longest that a handler may take, from its beginning to its end; as long as it takes by default (`None`).
+    /// [`Request::limit_time`](crate::Request::limit_time) gives one request another limit. What is upgraded to another protocol
+    /// has none from there on.
+    ///
+    /// When it is over, the call of the runtime in which the handler waits, and each later one, fails with an
+    /// [`io::Error`](std::io::Error) of kind `TimedOut` that [`rt::is_cancelled`](crate::rt::is_cancelled) knows. A handler that
+    /// returns it is answered with 503; where the answer had begun, the connection is closed (of HTTP/2, the stream is reset). A
+    /// handler that computes and never waits is not stopped, and one that goes on after a thousand such errors is suspended for
+    /// good.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use straightline::{Limits, Server, rt};
+    ///
+    /// let limits = Limits { handler_time: Some(Duration::from_secs(10)), ..Limits::default() };
+    /// Server::bind("127.0.0.1:8080")?.limits(limits).serve(|_, response| {
+    ///     rt::sleep(Duration::from_secs(60))?; // fails after 10 s, and the client is told 503
+    ///     response.send(b"never")
+    /// })?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub handler_time: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -79,6 +101,7 @@ impl Default for Limits {
             streams: STREAMS,
             drain_bytes: DRAIN_BYTES,
             linger_time: LINGER_TIME,
+            handler_time: None,
         }
     }
 }
@@ -108,6 +131,12 @@ impl Limits {
         ] {
             within(name, time > Duration::ZERO && time <= LONGEST, "above zero, up to a year")?;
         }
+        let of_handlers = Duration::from_millis(1)..=LONGEST;
+        within(
+            "handler_time",
+            self.handler_time.is_none_or(|time| of_handlers.contains(&time)),
+            "1 ms to a year, or none",
+        )?;
         within("body_grace", self.body_grace <= LONGEST, "up to a year")?;
         within("body_bytes_per_s", self.body_bytes_per_s >= 1, "1 byte per second or more")?;
         within("pipelined", self.pipelined >= 1, "1 request or more")?;

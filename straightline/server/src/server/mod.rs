@@ -7,12 +7,14 @@ mod buffer;
 mod conn;
 mod counters;
 mod error;
+mod error_body;
 mod event;
 mod exchange;
 mod handle;
 mod http2;
 mod limits;
 mod listen;
+mod locals;
 mod output;
 mod relief;
 mod request;
@@ -29,6 +31,7 @@ mod upgrade;
 mod worker;
 
 pub use error::{Error, StatusError};
+pub use error_body::{ERROR_BODY_BYTES, ErrorAnswer};
 pub use event::Event;
 pub use handle::{Drained, Handle, Running};
 pub use limits::*;
@@ -39,6 +42,8 @@ pub use upgrade::Upgraded;
 
 use crate::rt::watch::Name;
 use crate::rt::{STACK_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
+use error_body::ErrorBodies;
+use http1::write::FieldLine;
 use listen::Listening;
 use service::{OnEvent, Service};
 use std::fmt;
@@ -75,6 +80,7 @@ pub(crate) struct Options {
     pub(crate) threads: bool,
     pub(crate) name: Option<&'static str>,
     pub(crate) on_event: OnEvent,
+    pub(crate) error_bodies: Option<ErrorBodies>,
     pub(crate) signals: Option<Duration>,
     pub(crate) hold_limit: Duration,
     #[cfg(feature = "tls")]
@@ -140,6 +146,7 @@ impl Server {
             threads: false,
             name: None,
             on_event: Box::new(|_| {}),
+            error_bodies: None,
             signals: None,
             hold_limit: HOLD_LIMIT,
             #[cfg(feature = "tls")]
@@ -187,6 +194,38 @@ impl Server {
     /// Calls `tell` with what happens, from the thread where it happens. A panic of `tell` ends there.
     pub fn on_event(mut self, tell: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.options.on_event = Box::new(tell);
+        self
+    }
+
+    /// Lets `write` make the bodies of the answers to errors, which are a line of text otherwise; `kind` is the field
+    /// `Content-Type` that goes with them.
+    ///
+    /// It is asked for what the server answers by itself: requests that it refuses (400, 408, 413, 431 …), handlers that fail or
+    /// panic (a [`StatusError`], 500, 503), and, in the kit, what `Router` and `Files` do not find or allow (404, 405). What a
+    /// handler sends stays as it is, and who is turned away for want of room (503) is told so without a body.
+    ///
+    /// ```no_run
+    /// use straightline::{FieldLine, Server, StatusError};
+    ///
+    /// const JSON: FieldLine = FieldLine::new("Content-Type: application/json");
+    ///
+    /// Server::bind("127.0.0.1:8080")?
+    ///     .error_bodies(JSON, |error, body| {
+    ///         let said = serde_json::json!({ "status": error.status, "error": error.message });
+    ///         Ok(serde_json::to_writer(body, &said)?)
+    ///     })
+    ///     .serve(|_, _| Err(StatusError::new(404, "there is no such book").into()))?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// A body has at most [`ERROR_BODY_BYTES`]: beyond, writing fails. Where `write` fails or panics, the line of text is sent in
+    /// its place. It must not wait, for it may be called where no coroutine runs.
+    pub fn error_bodies(
+        mut self,
+        kind: FieldLine,
+        write: impl Fn(&ErrorAnswer<'_>, &mut dyn io::Write) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.error_bodies = Some(ErrorBodies { kind, write: Box::new(write) });
         self
     }
 
@@ -256,6 +295,7 @@ impl Server {
             name: Name::intern(options.name.unwrap_or(std::any::type_name::<F>())),
             limits: options.limits,
             on_event: options.on_event,
+            error_bodies: options.error_bodies,
             #[cfg(feature = "tls")]
             tls: options.tls.map(|config| tls::offering(config, options.threads)),
         };

@@ -2,10 +2,11 @@
 
 use super::body::Body;
 use super::exchange::{Exchange, Way};
+use super::locals::Locals;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A request. Reading from it reads its body, and waits for it as it comes.
 ///
@@ -38,12 +39,13 @@ pub struct Request<'a> {
     exchange: &'a Exchange<'a>,
     head: http1::request::Request<'a>,
     body: Body<'a>,
+    locals: Locals,
 }
 
 impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn new(exchange: &'a Exchange<'a>, head: http1::request::Request<'a>, body: Body<'a>) -> Self {
-        Self { exchange, head, body }
+        Self { exchange, head, body, locals: Locals::new() }
     }
 
     #[inline]
@@ -118,9 +120,34 @@ impl<'a> Request<'a> {
         outcome
     }
 
-    /// When the answer must be complete: set only while the server drains.
+    /// When the answer must be complete: set while the server drains, and where the handler has a time limit; the earlier of
+    /// both.
     pub fn deadline(&self) -> Option<Instant> {
-        self.exchange.conn.worker().drain_deadline()
+        let drained = self.exchange.conn.worker().drain_deadline();
+        drained.into_iter().chain(self.exchange.time_limit()).min()
+    }
+
+    /// Gives the handler so much time from now on, or as much as it takes, in place of what
+    /// [`Limits::handler_time`](crate::Limits::handler_time) allows; which says what happens when it is over. A route has a
+    /// limit of its own if its handler begins with this.
+    ///
+    /// ```
+    /// # use straightline::{Done, Request, Response, rt};
+    /// use std::time::Duration;
+    ///
+    /// fn report(request: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+    ///     request.limit_time(Duration::from_secs(120)); // this takes longer than others
+    ///     rt::sleep(Duration::from_secs(90))?;
+    ///     response.send(b"done")
+    /// }
+    ///
+    /// fn endless(request: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+    ///     request.limit_time(None);
+    ///     response.start()?.end()
+    /// }
+    /// ```
+    pub fn limit_time(&self, time: impl Into<Option<Duration>>) {
+        self.exchange.limit_time(time.into());
     }
 
     /// Whether the client closed the connection, or its sending half, or broke off the stream: there may be nobody to answer.
@@ -144,6 +171,53 @@ impl<'a> Request<'a> {
     #[cfg(feature = "router")]
     pub(crate) fn name_route(&self, route: &'static crate::rt::watch::Name) {
         self.exchange.name_route(route);
+    }
+
+    /// Keeps a value with the request, for the handlers that are called later; gives back the one of the same type that was kept
+    /// before. It is dropped after the request was answered.
+    ///
+    /// A type of its own says what the value is:
+    ///
+    /// ```
+    /// # use straightline::{Done, Request, Response, StatusError};
+    /// # use std::io;
+    /// struct User(String);
+    ///
+    /// /// Lets nobody in without a name.
+    /// fn with_user<H>(handler: H) -> impl for<'a> Fn(&mut Request<'a>, Response<'a>) -> io::Result<Done>
+    /// where
+    ///     H: for<'a> Fn(&mut Request<'a>, Response<'a>) -> io::Result<Done>,
+    /// {
+    ///     move |request, response| {
+    ///         let name = request.header("x-user").ok_or_else(|| StatusError::new(401, "who are you?"))?;
+    ///         request.set_local(User(name.to_owned()));
+    ///         handler(request, response)
+    ///     }
+    /// }
+    ///
+    /// fn hello<'a>(request: &mut Request<'a>, response: Response<'a>) -> io::Result<Done> {
+    ///     let name = request.local::<User>().map_or("nobody", |user| &user.0);
+    ///     response.send(format!("Hello, {name}!").as_bytes())
+    /// }
+    /// # let _ = with_user(hello);
+    /// ```
+    pub fn set_local<T: 'static>(&mut self, value: T) -> Option<T> {
+        self.locals.set(value)
+    }
+
+    /// The value of this type that [`Request::set_local`] kept.
+    pub fn local<T: 'static>(&self) -> Option<&T> {
+        self.locals.get()
+    }
+
+    /// The same, to be changed.
+    pub fn local_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.locals.get_mut()
+    }
+
+    /// Takes the value of this type out of the request.
+    pub fn take_local<T: 'static>(&mut self) -> Option<T> {
+        self.locals.take()
     }
 
     /// The address of the client.

@@ -361,6 +361,17 @@ impl<'a> Response<'a, Fresh> {
         }
     }
 
+    /// Answers as the service says errors, or with `usual` and its type where it does not say how.
+    #[cfg(any(feature = "files", feature = "router"))]
+    pub(crate) fn send_error(self, message: &str, usual: Option<FieldLine>, body: &[u8]) -> io::Result<Done> {
+        let own = self.exchange.conn.worker().service().own_error_body(self.state.status, message);
+        match (own, usual) {
+            (Some((kind, body)), _) => self.field(kind)?.send(&body),
+            (None, Some(kind)) => self.field(kind)?.send(body),
+            (None, None) => self.send(body),
+        }
+    }
+
     fn refuse_tunnel(&self) -> io::Result<()> {
         if self.state.status < 300 { Err(invalid("a tunnel cannot be granted")) } else { Ok(()) }
     }
@@ -474,6 +485,7 @@ impl<'a> Response<'a, Fresh> {
         output.seal();
         drop(output);
         response.exchange.keep.set(false);
+        exchange.lift_time_limit();
         exchange.progress.set(Progress::Upgraded);
         exchange.status.set(101);
         exchange.conn.worker().counters().count_status(101);

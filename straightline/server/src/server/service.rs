@@ -1,5 +1,6 @@
 //! What a server was told to do: the same for all of its shards.
 
+use super::error_body::ErrorBodies;
 use super::event::Event;
 use super::limits::Limits;
 use super::request::Request;
@@ -20,6 +21,7 @@ pub(crate) struct Service {
     pub(crate) name: &'static Name,
     pub(crate) limits: Limits,
     pub(crate) on_event: OnEvent,
+    pub(crate) error_bodies: Option<ErrorBodies>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<std::sync::Arc<rustls::ServerConfig>>,
 }

@@ -203,8 +203,13 @@ pub(super) fn call<'a>(
     request: &mut Request<'a>,
     response: Response<'a>,
 ) -> Outcome {
-    let handler = exchange.conn.worker().handler();
+    let worker = exchange.conn.worker();
+    let handler = worker.handler();
+    if let Some(time) = worker.limits().handler_time {
+        exchange.limit_time(Some(time));
+    }
     let returned = catch_unwind(AssertUnwindSafe(|| handler(request, response)));
+    exchange.lift_time_limit();
     exchange.leave_route();
     match returned {
         Ok(Ok(Done { .. })) => Outcome::Answered,
@@ -311,18 +316,18 @@ pub(super) fn tell_refusal(conn: &Conn, status: u16, message: &str) {
 /// Appends an answer of the server's own, with these lines in its head: whether the connection is kept, and what lasts.
 fn answer(conn: &Conn, status: u16, message: &str, lines: &[u8], is_head: bool) {
     let worker = conn.worker();
+    let (kind, body) = worker.service().error_body(status, message);
     let mut output = conn.output().borrow_mut();
     let out = output.bytes_mut();
     if http1::write::status_line(out, status).is_err() {
         out.extend_from_slice(b"HTTP/1.1 500 Internal Server Error\r\n");
     }
-    out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
+    kind.write(out);
     out.extend_from_slice(lines);
-    worker.push_length_and_date(out, message.len() as u64 + 1);
+    worker.push_length_and_date(out, body.len() as u64);
     http1::write::end_of_head(out);
     if !is_head {
-        out.extend_from_slice(message.as_bytes());
-        out.push(b'\n');
+        out.extend_from_slice(&body);
     }
     output.seal();
     worker.counters().count_status(status);

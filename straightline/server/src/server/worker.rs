@@ -105,6 +105,10 @@ impl Worker {
         self.service.name
     }
 
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
     pub(crate) fn tell(&self, event: Event) {
         self.service.tell(event);
     }

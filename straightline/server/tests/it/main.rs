@@ -3,6 +3,7 @@
 
 mod bodies;
 mod connection;
+mod errors;
 mod examples;
 mod fuzz;
 mod hazards;
@@ -23,5 +24,6 @@ mod shortage;
 mod soak;
 mod support;
 mod techempower;
+mod time_limit;
 mod tls;
 mod websocket;

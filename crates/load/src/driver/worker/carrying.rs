@@ -77,9 +77,7 @@ impl<P: Protocol> Worker<'_, P> {
 
     #[inline]
     pub(super) fn handle_events(&mut self) {
-        for lane in std::mem::take(&mut self.unread) {
-            self.read_all(lane, false);
-        }
+        self.read_unread();
         for index in 0..self.events.len() {
             let event = self.events[index];
             let data = event.data.u64();
@@ -90,6 +88,17 @@ impl<P: Protocol> Worker<'_, P> {
             let (lane, generation) = (data as u32, (data >> 32) as u32);
             if self.slots[lane as usize].generation == generation {
                 self.handle_event(lane, event.flags);
+            }
+        }
+    }
+
+    /// Goes on to read connections that had more than was read in a row.
+    #[inline]
+    pub(super) fn read_unread(&mut self) {
+        for lane in std::mem::take(&mut self.unread) {
+            // One that was lost since may be replaced by one that is not open yet.
+            if !self.slots[lane as usize].connecting {
+                self.read_all(lane, false);
             }
         }
     }

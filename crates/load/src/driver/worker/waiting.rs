@@ -128,9 +128,7 @@ impl<P: Protocol> Worker<'_, P> {
         if self.stamps.is_none() {
             return Ok(());
         }
-        for lane in std::mem::take(&mut self.unread) {
-            self.read_all(lane, false);
-        }
+        self.read_unread();
         // As often as every connection takes: one that a server fills without end would never be read to its own.
         for _ in 0..=self.slots.len() / EVENTS {
             self.poll(0)?;

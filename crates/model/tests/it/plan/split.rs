@@ -28,7 +28,7 @@ fn seconds(split: Split) -> f64 {
 #[test]
 fn cheap_starts_make_many_short_blocks_that_fit_into_the_time() {
     for (conditions, begin_s, [least, most]) in [(1, 0.5, [26, 32]), (2, 0.5, [22, 28]), (2, 0.9, [14, 24])] {
-        let split = quick(conditions).split(begin_s, Some(SHORT), SHORT).unwrap();
+        let split = quick(conditions).split(begin_s, SHORT, Some(SHORT)).unwrap();
         assert!((least..=most).contains(&split.blocks), "{begin_s} s: {split:?}");
         assert!((4..=8).contains(&split.cycles) && split.cycles.is_multiple_of(2), "{begin_s} s: {split:?}");
         assert!(seconds(split) <= 40.0, "{begin_s} s: {split:?}");
@@ -39,23 +39,28 @@ fn cheap_starts_make_many_short_blocks_that_fit_into_the_time() {
 fn dear_starts_make_few_blocks_and_never_fewer_than_an_interval_needs() {
     let mut jit = quick(2);
     jit.arms[1].warmup = WarmupClass::Jit;
-    let long = |plan: &Plan, begin_s| plan.split(begin_s, Some(LONG), LONG).unwrap();
+    let long = |plan: &Plan, begin_s| plan.split(begin_s, LONG, Some(LONG)).unwrap();
     assert_eq!(long(&jit, 8.0).blocks, 8);
     let minute = long(&jit, 60.0);
     assert_eq!(minute.blocks, 8, "a server that takes half a minute to start");
     assert!(minute.cycles >= 12, "what was dear to begin is used: {minute:?}");
-    let slow = quick(2).split(0.5, Some(Span::from_secs(2)), SHORT).unwrap();
+    let slow = quick(2).split(0.5, Span::from_secs(2), Some(SHORT)).unwrap();
     assert_eq!((slow.blocks, slow.cycles), (8, 2), "a server that answers fifty times a second");
     assert_eq!(
-        quick(2).split(0.5, None, SHORT).map(|split| (split.blocks, split.cycles)),
+        quick(2).split(0.5, quick(2).timing.window, None).map(|split| (split.blocks, split.cycles)),
         Some((8, 1)),
         "alone"
+    );
+    let held = quick(2).split(0.5, Span::from_secs(7), None).unwrap();
+    assert!(
+        (held.blocks, held.cycles) == (8, 1) && held.block_s > 14.0,
+        "alone, in windows that hold a stop: {held:?}"
     );
 }
 
 #[test]
 fn dearer_starts_ask_for_longer_blocks() {
-    let cycles = |begin_s| quick(2).split(begin_s, Some(SHORT), SHORT).unwrap().cycles;
+    let cycles = |begin_s| quick(2).split(begin_s, SHORT, Some(SHORT)).unwrap().cycles;
     assert!(cycles(0.5) < cycles(1.5), "{} and {}", cycles(0.5), cycles(1.5));
 }
 
@@ -65,7 +70,7 @@ fn only_a_quick_run_is_split_and_its_later_conditions_have_fewer_cycles() {
     assert_eq!([0, 1].map(|index| plan.cycles_under(index, 6)), [6, 4]);
     assert!(plan.usual_blocks() >= 16, "{}", plan.usual_blocks());
     plan.design.blocks = Blocks::Fixed { blocks: 9 };
-    assert_eq!(plan.split(0.1, Some(SHORT), SHORT), None);
+    assert_eq!(plan.split(0.1, SHORT, Some(SHORT)), None);
     assert_eq!([0, 1].map(|index| plan.cycles_under(index, 6)), [6, 6]);
     assert_eq!((plan.usual_blocks(), plan.cycles(SHORT)), (9, 24));
 }

@@ -12,19 +12,17 @@ use self::layout::{
     FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, OFFSETS_BYTES,
     layout,
 };
-use super::{Interpreter, Memory, READS, Reading, Stacks, ThreadIds, is_running, symbols, word};
+use super::{
+    Interpreter, MOST_THREADS, Memory, READS, Reading, Stacks, ThreadIds, Turn, is_running, symbols, word,
+};
 use crate::file::optional;
 use crate::parse::{line_at, line_by_ranges, line_by_steps, mappings, string_kind, string_of, version_of};
-use crate::sampler::monotonic_ns;
 
 /// The symbol at which an interpreter keeps all it has.
 const RUNTIME: &str = "_PyRuntime";
-/// Frames of a stack, threads and interpreters of a process that are looked at, at most: more means that a chain was torn.
+/// Frames of a stack and interpreters of a process that are looked at, at most: more means that a chain was torn.
 const MOST_FRAMES: usize = 200;
-const MOST_THREADS: usize = 1000;
 const MOST_INTERPRETERS: usize = 16;
-/// Threads that are read at once, whether they run or not: each takes some tens of microseconds.
-const MOST_READ: usize = 32;
 /// Bytes of a frame, at most, and of a code object that are read.
 const FRAME_BYTES: usize = 256;
 const CODE_BYTES: usize = 144;
@@ -44,8 +42,7 @@ struct Python {
     /// Code seen so far, by its address.
     known: BTreeMap<u64, Code>,
     ids: ThreadIds,
-    /// The place among its threads at which the next reading of all of them goes on.
-    next: usize,
+    turn: Turn,
 }
 
 /// Which threads.
@@ -84,21 +81,12 @@ impl Interpreter for Python {
     fn read(&mut self, readings: &mut Vec<Reading>) {
         let Some(at) = self.layout.thread_id else { return };
         let threads = self.threads(Threads::All).unwrap_or_default();
-        let begin = if self.next < threads.len() { self.next } else { 0 };
-        for thread in threads.iter().skip(begin).take(MOST_READ) {
-            let begin_ns = monotonic_ns();
-            // One that waits does not change its stack: once is enough.
-            let (number, stack) = (self.memory.word(*thread, at), self.stack(*thread));
-            let end_ns = monotonic_ns();
-            let number = number.and_then(|number| self.ids.find(number));
-            readings.extend(number.zip(stack).map(|(thread, stack)| Reading {
-                thread,
-                begin_ns,
-                end_ns,
-                stack,
+        for thread in self.turn.of(&threads) {
+            readings.extend(Reading::of(|| {
+                let (number, stack) = (self.memory.word(*thread, at)?, self.stack(*thread)?);
+                Some((self.ids.find(number)?, stack))
             }));
         }
-        self.next = begin + MOST_READ;
     }
 }
 
@@ -127,7 +115,7 @@ impl Python {
             };
             memory.word(runtime, layout.interpreters)?;
             let (known, ids) = (BTreeMap::new(), ThreadIds::of(pid));
-            Some(Self { pid, memory, layout, runtime, known, ids, next: 0 })
+            Some(Self { pid, memory, layout, runtime, known, ids, turn: Turn::default() })
         })
     }
 

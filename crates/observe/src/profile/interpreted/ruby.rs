@@ -9,9 +9,12 @@ use model::record::{Frame, RUBY};
 
 use self::layout::{
     ARRAY_AT, BODY, CODE, DEFINITION, FILE, FRAME, FUNCTION, HERE, INSTRUCTION, LABEL, LENGTH, Layout, NAME,
-    NAMES, ORIGINAL_NAME, STACK, STACK_WORDS, STRING_AT, ThreadId, VARIABLES, WORDS, WORDS_AT, layout,
+    NAMES, NEXT_THREAD, ORIGINAL_NAME, STACK, STACK_WORDS, STRING_AT, ThreadId, VARIABLES, WORDS, WORDS_AT,
+    layout,
 };
-use super::{Interpreter, Memory, READS, Stacks, ThreadIds, is_running, symbols, word};
+use super::{
+    Interpreter, MOST_THREADS, Memory, READS, Reading, Stacks, ThreadIds, Turn, is_running, symbols, word,
+};
 use crate::file::optional;
 use crate::parse::{Mapping, entry_at, function_of, index_bytes, is_of_c, is_ruby, mappings, ruby_version};
 
@@ -48,6 +51,7 @@ struct Ruby {
     names: Option<u64>,
     maps: Vec<Mapping>,
     ids: ThreadIds,
+    turn: Turn,
     /// Code, and methods that are written in C, seen so far, by their addresses.
     known: BTreeMap<u64, Code>,
     known_of_c: BTreeMap<u64, Frame>,
@@ -76,6 +80,17 @@ impl Interpreter for Ruby {
             *stacks.entry(stack).or_default() += 1;
         }
     }
+
+    fn read(&mut self, readings: &mut Vec<Reading>) {
+        let Some(id) = self.layout.thread_id else { return };
+        let threads = self.threads().unwrap_or_default();
+        for thread in self.turn.of(&threads) {
+            readings.extend(Reading::of(|| {
+                let (number, stack) = (self.number(*thread, id)?, self.stack(*thread)?);
+                Some((self.ids.find(number)?, stack))
+            }));
+        }
+    }
 }
 
 impl Ruby {
@@ -97,8 +112,8 @@ impl Ruby {
             Some((layout, machine))
         })?;
         let (known, known_of_c) = (BTreeMap::new(), BTreeMap::new());
-        let ids = ThreadIds::of(pid);
-        let mut ruby = Self { pid, memory, layout, machine, names: None, maps, ids, known, known_of_c };
+        let (ids, turn) = (ThreadIds::of(pid), Turn::default());
+        let mut ruby = Self { pid, memory, layout, machine, names: None, maps, ids, turn, known, known_of_c };
         ruby.names = ruby.table_of_names();
         Some(ruby)
     }
@@ -106,16 +121,34 @@ impl Ruby {
     /// The thread that holds the lock, where it has a CPU or is ready for one. Who waits for anything else gives the lock away; a
     /// few calls into C do not.
     fn running(&mut self) -> Option<u64> {
+        let holder = self.memory.word(self.ractor()?, self.layout.holder)?;
+        let thread = Some(holder).filter(|thread| *thread != 0)?;
+        let Some(id) = self.layout.thread_id else { return Some(thread) };
+        let number = self.number(thread, id)?;
+        is_running(self.pid, self.ids.find(number)?).map(|()| thread)
+    }
+
+    /// What has the threads: the ractor that the program began in, or the machine itself.
+    fn ractor(&self) -> Option<u64> {
         let machine = self.memory.word(self.machine, 0)?;
-        let ractor = self.layout.ractor.map_or(Some(machine), |at| self.memory.word(machine, at))?;
-        let thread = self.memory.word(ractor, self.layout.holder).filter(|thread| *thread != 0)?;
-        let tid = match self.layout.thread_id {
-            None => return Some(thread),
-            Some(ThreadId::Here(at)) => self.memory.word(thread, at)?,
-            Some(ThreadId::Through(at, offset)) => self.memory.word(self.memory.word(thread, at)?, offset)?,
+        self.layout.ractor.map_or(Some(machine), |at| self.memory.word(machine, at))
+    }
+
+    /// Addresses of all threads. One that ends meanwhile can lead astray: what it leads to has no stack.
+    fn threads(&self) -> Option<Vec<u64>> {
+        let head = self.ractor()?.checked_add(self.layout.threads?)?;
+        let next = |at: &u64| self.memory.word(*at, NEXT_THREAD).filter(|next| *next != head);
+        Some(std::iter::successors(next(&head), next).take(MOST_THREADS).collect())
+    }
+
+    /// The kernel's number of a thread, as it is inside.
+    fn number(&self, thread: u64, id: ThreadId) -> Option<u64> {
+        let word = match id {
+            ThreadId::Here(at) => self.memory.word(thread, at)?,
+            ThreadId::Through(at, offset) => self.memory.word(self.memory.word(thread, at)?, offset)?,
         };
-        // A number of 32 bits.
-        is_running(self.pid, self.ids.find(tid & 0xffff_ffff)?).map(|()| thread)
+        // It has 32 bits.
+        Some(word & 0xffff_ffff)
     }
 
     /// The functions of a thread, outermost first; nothing where it runs none, or changed it meanwhile.

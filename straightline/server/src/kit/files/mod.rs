@@ -5,7 +5,7 @@ mod kind;
 
 use super::coding::{Coding, taken};
 use super::percent;
-use crate::{Done, Request, Response};
+use crate::{Done, FieldLine, Request, Response};
 use conditions::{Asked, Part, Version};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -14,6 +14,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+
+const PLAIN: FieldLine = FieldLine::new("content-type: text/plain");
 
 /// What is answered at a path that ends in a slash.
 const INDEX: &str = "index.html";
@@ -79,7 +81,8 @@ impl Files {
     /// One that is answered with 400 for a path that is not encoded well; those of the file system and of sending.
     pub fn serve<'a>(&self, path: &str, request: &Request<'a>, response: Response<'a>) -> io::Result<Done> {
         if !matches!(request.method(), "GET" | "HEAD") {
-            return response.status(405).header("allow", "GET, HEAD")?.send(b"");
+            let response = response.status(405).header("allow", "GET, HEAD")?;
+            return response.send_error("this method is not for files", None, b"");
         }
         let path = percent::decode(path)?;
         let path = path.trim_start_matches('/');
@@ -89,7 +92,8 @@ impl Files {
                 response.status(301).header("location", with_slash(request))?.send(b"")
             }
             Entry::Folder | Entry::Nothing => {
-                response.status(404).header("content-type", "text/plain")?.send(b"there is no such file\n")
+                let missing = "there is no such file";
+                response.status(404).send_error(missing, Some(PLAIN), b"there is no such file\n")
             }
         }
     }

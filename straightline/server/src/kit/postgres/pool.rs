@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::error::Error;
 use super::patience::Patience;
 use super::shared::{Line, Shared};
-use crate::kit::shelf::{self, Missed, Opener, Shelves};
+use crate::kit::shelf::{self, Opener, Shelves, answers_of_openers};
 use crate::rt::waker::deadline_in;
 use crate::{ClientWatch, Request};
 use std::sync::Arc;
@@ -141,20 +141,7 @@ impl Opener<Connection> for Wanted<'_> {
         connect(self.config, &self.patience)
     }
 
-    fn missed(&self, missed: Missed) -> Error {
-        match missed {
-            Missed::Late => Error::Busy,
-            Missed::Stopped(error) => Error::of_stream(error),
-        }
-    }
-
-    fn is_quiet(&self, connection: &mut Connection) -> bool {
-        connection.wire.is_quiet()
-    }
-
-    fn is_full(&self, error: &Error) -> bool {
-        matches!(error, Error::TooManyConnections(_))
-    }
+    answers_of_openers!(Connection, Error);
 
     fn check_wanted(&self) -> Result<(), Error> {
         if self.patience.client.is_some_and(|client| client.is_gone()) {

@@ -2,6 +2,7 @@
 
 use super::error::{Error, ServerError};
 use super::patience::Patience;
+use crate::rt::waker::is_timeout;
 use crate::rt::{TcpStream, sys};
 use bytes::{Buf, BytesMut};
 use postgres_protocol::message::backend::{Header, Message};
@@ -118,9 +119,9 @@ impl Wire {
             self.output = BytesMut::new();
         }
         // Nobody knows how much of it went: there is no going on after any failure.
-        sent.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => Error::Lost(error),
-            _ => Error::of_stream(error),
+        sent.map_err(|error| match is_timeout(&error) {
+            true => Error::Lost(error),
+            false => Error::of_stream(error),
         })
     }
 
@@ -177,7 +178,7 @@ impl Wire {
                     self.input.extend_from_slice(&self.scratch[..count]);
                     return Ok(());
                 }
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => waited = true,
+                Err(error) if is_timeout(&error) => waited = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::of_stream(error)),
             }

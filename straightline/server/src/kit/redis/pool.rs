@@ -3,7 +3,7 @@
 use super::client::{Client, Connection};
 use super::config::Config;
 use super::error::Error;
-use crate::kit::shelf::{self, Missed, Opener, PoolCounts, Shelves};
+use crate::kit::shelf::{self, Opener, PoolCounts, Shelves, answers_of_openers};
 use crate::rt::waker::deadline_in;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,18 +96,5 @@ impl Opener<Connection> for Wanted<'_> {
         Connection::open(self.config, self.deadline)
     }
 
-    fn missed(&self, missed: Missed) -> Error {
-        match missed {
-            Missed::Late => Error::Busy,
-            Missed::Stopped(error) => Error::of_stream(error),
-        }
-    }
-
-    fn is_quiet(&self, connection: &mut Connection) -> bool {
-        connection.wire.is_quiet()
-    }
-
-    fn is_full(&self, error: &Error) -> bool {
-        matches!(error, Error::TooManyConnections(_))
-    }
+    answers_of_openers!(Connection, Error);
 }

@@ -8,8 +8,9 @@ use crate::rt::waker::contained;
 use crate::rt::watch::Name;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-/// Calls of a cancelled coroutine that are refused with an error; one more and it is suspended for good, for it does
+/// Calls of a cancelled or late coroutine that are refused with an error; one more and it is suspended for good, for it does
 /// not listen, and would hold the shard for ever.
 const REFUSALS: u32 = 1_000;
 
@@ -31,14 +32,19 @@ pub(crate) enum Resume {
 pub(crate) enum Refused {
     /// It was cancelled.
     Cancelled,
+    /// The time that its handler has is over.
+    Late,
     /// It unwinds from a panic, and other coroutines of the thread would seem to unwind as well.
     Unwinding,
 }
 
+/// No time limit.
+const NEVER_NS: u64 = u64::MAX;
+
 type Switch = Yielder<Resume, ()>;
 
-/// How a running coroutine gives the thread back, and whom it waits for.
-type WayOut = (*const Switch, Option<Rc<dyn Source>>);
+/// How a running coroutine gives the thread back, whom it waits for, and when its time is over.
+type WayOut = (*const Switch, Option<Rc<dyn Source>>, u64);
 type Stackful = Coroutine<Resume, (), (), Slot>;
 
 /// What is to be remembered of a coroutine, running or not.
@@ -50,6 +56,8 @@ pub(super) struct Frame {
     source: Option<Rc<dyn Source>>,
     key: Option<Key>,
     cancelled: bool,
+    /// When its time is over, on the clock of the shard; [`NEVER_NS`] without a limit.
+    late_ns: u64,
     refusals: u32,
 }
 
@@ -86,7 +94,7 @@ impl Shard {
         });
         let switch = std::ptr::null();
         let cancelled = self.cancels.get();
-        let frame = Frame { switch, name, source, key: None, cancelled, refusals: 0 };
+        let frame = Frame { switch, name, source, key: None, cancelled, late_ns: NEVER_NS, refusals: 0 };
         self.run(coroutine, frame, Resume::Event);
     }
 
@@ -117,6 +125,23 @@ impl Shard {
             frame.name = name;
             self.watch.rename(name);
         }
+    }
+
+    /// Gives the coroutine that runs time up to `until`, or as much as it takes. Its calls that wait fail afterwards.
+    #[cold]
+    pub(crate) fn limit_running(&self, until: Option<Instant>) {
+        if let Some(frame) = self.running.borrow_mut().as_mut() {
+            frame.late_ns = until.map_or(NEVER_NS, |at| self.to_ns(at));
+            if !frame.cancelled {
+                frame.refusals = 0;
+            }
+        }
+    }
+
+    /// When the time of the coroutine that runs is over.
+    pub(crate) fn running_limit(&self) -> Option<Instant> {
+        let late_ns = self.running.borrow().as_ref().map_or(NEVER_NS, |frame| frame.late_ns);
+        (late_ns != NEVER_NS).then(|| self.origin + Duration::from_nanos(late_ns))
     }
 
     fn park(&self, coroutine: Stackful, mut frame: Frame) {
@@ -161,10 +186,12 @@ impl Shard {
             return Err(Refused::Unwinding);
         }
         let key = self.running_key();
-        let (switch, source) = self.before_suspension()?;
+        let (switch, source, late_ns) = self.before_suspension()?;
         if let Some(source) = source {
             source.parking();
         }
+        let limited = late_ns < deadline_ns.unwrap_or(NEVER_NS);
+        let deadline_ns = if limited { Some(late_ns) } else { deadline_ns };
         let timer = deadline_ns.map(|at| self.wheel.borrow_mut().insert(at, Alarm::Task(key)));
         self.suspensions.set(self.suspensions.get() + 1);
         // SAFETY: It is the switch of the running coroutine, which is the caller.
@@ -172,7 +199,11 @@ impl Shard {
         if let Some(timer) = timer {
             self.wheel.borrow_mut().cancel(timer);
         }
-        if why == Resume::Cancel { Err(Refused::Cancelled) } else { Ok(why) }
+        match why {
+            Resume::Cancel => Err(Refused::Cancelled),
+            Resume::Deadline if limited => Err(Refused::Late),
+            why => Ok(why),
+        }
     }
 
     /// Gives the thread back until the running coroutine is to go on; why it is.
@@ -190,16 +221,17 @@ impl Shard {
         }
     }
 
-    /// The way out of the running coroutine, unless it is cancelled.
+    /// The way out of the running coroutine, unless it is cancelled or late.
     fn before_suspension(&self) -> Result<WayOut, Refused> {
         let mut running = self.running.borrow_mut();
         let frame = running.as_mut().expect("only the running coroutine is suspended");
-        if !frame.cancelled {
-            return Ok((frame.switch, frame.source.clone()));
+        let late = frame.late_ns != NEVER_NS && self.clock_ns() >= frame.late_ns;
+        if !frame.cancelled && !late {
+            return Ok((frame.switch, frame.source.clone(), frame.late_ns));
         }
         frame.refusals += 1;
         if frame.refusals < REFUSALS {
-            return Err(Refused::Cancelled);
+            return Err(if frame.cancelled { Refused::Cancelled } else { Refused::Late });
         }
         let switch = frame.switch;
         drop(running);

@@ -70,7 +70,7 @@ impl Shard {
         Ok(())
     }
 
-    fn clock_ns(&self) -> u64 {
+    pub(super) fn clock_ns(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Conn, Driver, Io};
 use crate::rt::driver::Ready;
+use crate::rt::waker::is_timeout;
 use crate::rt::{TURN_BYTES, sys, yield_now};
 use crate::server::buffer::Input;
 use crate::server::output::Output;
@@ -170,7 +171,7 @@ impl Conn {
     /// Waits until the socket may be ready, and counts a client that takes too long.
     pub(crate) fn wait_for_client(&self, wanted: Ready, deadline: Instant) -> io::Result<()> {
         let outcome = self.wait(wanted, Some(deadline));
-        if outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        if outcome.as_ref().is_err_and(is_timeout) {
             self.worker.counters().timeouts.add(1);
         }
         outcome

@@ -94,13 +94,15 @@ fn refuse(session: &Rc<Session>, id: u32, status: u16, message: &str) -> ErrorCo
 /// An answer of the server's own, with these lines in its head.
 fn own_answer(stream: &Stream, status: u16, message: &str, lines: &[u8], is_head: bool) {
     let worker = stream.conn().worker();
-    let mut head = b"\nContent-Type: text/plain; charset=utf-8\r\n".to_vec();
+    let (kind, body) = worker.service().error_body(status, message);
+    let mut head = b"\n".to_vec();
+    kind.write(&mut head);
     head.extend_from_slice(lines);
-    worker.push_length_and_date(&mut head, message.len() as u64 + 1);
+    worker.push_length_and_date(&mut head, body.len() as u64);
     stream.answer(status, &head, is_head);
     worker.counters().count_status(status);
     if !is_head {
         // A client that does not take it has broken off the stream.
-        stream.write(format!("{message}\n").as_bytes(), true).ok();
+        stream.write(&body, true).ok();
     }
 }

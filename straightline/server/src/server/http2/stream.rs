@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::rt::shard::Resume;
+use crate::rt::waker::is_timeout;
 use crate::rt::{TURN_BYTES, yield_now};
 use crate::server::conn::Conn;
 use crate::server::limits::OUTPUT_BYTES;
@@ -150,7 +151,7 @@ impl Stream {
 
     fn wait_counted(&self, until: Instant) -> io::Result<()> {
         self.wait(until).inspect_err(|error| {
-            if error.kind() == io::ErrorKind::TimedOut {
+            if is_timeout(error) {
                 self.conn().worker().counters().timeouts.add(1);
             }
         })

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use straightline::Limits;
+use straightline::{FieldLine, Limits};
 
 #[test]
 fn a_request_reads_as_one_of_http_1() {
@@ -433,4 +433,60 @@ fn a_client_with_many_requests_lets_others_have_their_turn() {
     assert_eq!(many.answer(399).status(), "200");
     let place = order.lock().unwrap().iter().position(|path| path == "/one").unwrap();
     assert!(place < 150, "asked while the first were answered, served as number {place}");
+}
+
+#[test]
+fn a_handler_that_waits_longer_than_it_may_ends_its_stream_alone() {
+    const LONG: Duration = Duration::from_secs(60);
+    let limits = Limits { handler_time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let server = TestServer::with(
+        |server| server.workers(1).limits(limits),
+        |request, response| match request.path() {
+            "/sleep" => {
+                straightline::rt::sleep(LONG)?;
+                response.send(b"never")
+            }
+            "/body" => {
+                request.read_to_end(&mut Vec::new())?;
+                response.send(b"never")
+            }
+            "/begun" => {
+                let mut response = response.start()?;
+                response.write_all(b"some")?;
+                response.flush()?;
+                straightline::rt::sleep(LONG)?;
+                response.end()
+            }
+            _ => response.send(b"in time"),
+        },
+    );
+    let mut raw = Raw::open(&server);
+    for (stream, request) in [(1, get(1, "/sleep")), (3, post(3, "/body", &[]))] {
+        raw.send(&request);
+        let answer = raw.answer(stream);
+        assert_eq!((answer.status(), answer.text().as_str()), ("503", "the request took too long\n"));
+    }
+    raw.send(&get(5, "/begun"));
+    raw.assert_reset(5, ErrorCode::InternalError, "an answer that was cut short");
+    raw.send(&get(7, "/"));
+    assert_eq!(raw.answer(7).text(), "in time");
+    assert_eq!(server.metric("timeouts_total"), 0, "no client was too slow");
+}
+
+#[test]
+fn error_bodies_are_those_of_the_service() {
+    let server = TestServer::with(
+        |server| {
+            server.workers(1).error_bodies(FieldLine::new("Content-Type: application/json"), |error, body| {
+                write!(body, "{{\"status\":{}}}", error.status)
+            })
+        },
+        |_, _| Err(io::Error::other("no")),
+    );
+    let mut raw = Raw::open(&server);
+    raw.send(&get(1, "/"));
+    let answer = raw.answer(1);
+    assert_eq!((answer.status(), answer.text().as_str()), ("500", "{\"status\":500}"));
+    assert_eq!(answer.field("content-type"), Some("application/json"));
+    assert_eq!(answer.field("content-length"), Some("14"));
 }

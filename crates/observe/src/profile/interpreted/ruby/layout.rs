@@ -11,6 +11,8 @@ pub(super) struct Layout {
     pub(super) ractor: Option<u64>,
     /// In that, or in the machine: the thread that holds the lock.
     pub(super) holder: u64,
+    /// In that: the list of its threads, where they tell the kernel's numbers.
+    pub(super) threads: Option<u64>,
     /// In a thread: what it executes.
     pub(super) context: u64,
     /// In a thread: the kernel's number for it, where it is there.
@@ -35,7 +37,9 @@ pub(super) enum ThreadId {
     Through(u64, u64),
 }
 
-/// The same in all of them. In what a thread executes: its stack, that one's length in words, and the innermost frame.
+/// The same in all of them. In the list of threads and in each of them: the next one, or the list again.
+pub(super) const NEXT_THREAD: u64 = 0;
+/// In what a thread executes: its stack, that one's length in words, and the innermost frame.
 pub(super) const STACK: usize = 0;
 pub(super) const STACK_WORDS: usize = 8;
 pub(super) const FRAME: usize = 16;
@@ -65,6 +69,7 @@ pub(super) const HERE: usize = 16;
 const V2_7: Layout = Layout {
     ractor: None,
     holder: 8,
+    threads: None,
     context: 32,
     thread_id: None,
     frame_bytes: 56,
@@ -79,6 +84,7 @@ const V2_7: Layout = Layout {
 const V3_0: Layout = Layout { ractor: Some(32), holder: 336, context: 40, ..V2_7 };
 
 const V3_1: Layout = Layout {
+    threads: Some(304),
     thread_id: Some(ThreadId::Here(88)),
     frame_bytes: 64,
     line_bytes: 12,
@@ -96,8 +102,13 @@ const V3_2: Layout = Layout {
     ..V3_1
 };
 
-const V3_3: Layout =
-    Layout { holder: 328, thread_id: Some(ThreadId::Through(40, 24)), frame_bytes: 56, ..V3_2 };
+const V3_3: Layout = Layout {
+    holder: 328,
+    threads: Some(256),
+    thread_id: Some(ThreadId::Through(40, 24)),
+    frame_bytes: 56,
+    ..V3_2
+};
 
 const V3_4: Layout = Layout { last_operator: 170, ..V3_3 };
 
