@@ -95,8 +95,8 @@ pub struct Manifest {
 pub struct Fitted {
     /// Why arms are run one at a time although they were to take turns.
     pub alone: Option<AloneReason>,
-    /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended. Of arms alone it is their window, but in
-    /// runs before 2026-11-28, where `turn_of` tells it.
+    /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended. `turn_of` reads it
+    /// also in runs before 2026-11-28, whose arms alone had a window of another length.
     pub turn_ns: u64,
     /// The same of a warm-up, which need hold no stops; 0 where no pilot has ended.
     #[serde(default)]

@@ -100,11 +100,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
     /// How long an arm is loaded before the next one has its turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow
-    /// servers, and for those that stop answering now and then, which a given length does not look for]
+    /// servers and for servers that stop answering now and then]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6; without a number the
-    /// first block goes on for 7.5 s, to find servers that stop answering now and then]
+    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6; the
+    /// first block then runs for 7.5 s, to find servers that stop answering now and then]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,
     /// Run one arm at a time: for servers that cannot run together, and for work that takes longer than a slice

@@ -65,3 +65,7 @@ pub use events::{Events, ServerEvent};
 pub use files::Files;
 #[cfg(feature = "router")]
 pub use router::{Params, RouteError, Router};
+
+/// The type of what `Router` and `Files` say of errors, where the service says nothing else.
+#[cfg(any(feature = "files", feature = "router"))]
+const PLAIN: crate::FieldLine = crate::FieldLine::new("content-type: text/plain");

@@ -1,13 +1,11 @@
 //! Handlers by method and path.
 
-use super::percent;
+use super::{PLAIN, percent};
 use crate::rt::watch::Name;
-use crate::{Done, FieldLine, Request, Response, StatusError};
+use crate::{Done, Request, Response, StatusError};
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-
-const PLAIN: FieldLine = FieldLine::new("content-type: text/plain");
 
 /// What answers at one path, by one method.
 type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::Result<Done> + Send + Sync;

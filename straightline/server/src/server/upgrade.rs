@@ -4,7 +4,7 @@ use super::body::Body;
 use super::exchange::Exchange;
 use super::response::Done;
 use crate::rt::driver::Ready;
-use crate::rt::waker::{deadline_in, is_timeout};
+use crate::rt::waker::deadline_in;
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -82,10 +82,12 @@ impl<'a> Upgraded<'_, 'a> {
             match conn.recv(into) {
                 Err(Errno::AGAIN) if stop() => return Err(io::ErrorKind::WouldBlock.into()),
                 Err(Errno::AGAIN) => {
-                    conn.wait(Ready::READ, Some(deadline)).map_err(|error| match is_timeout(&error) {
-                        true => io::ErrorKind::WouldBlock.into(),
-                        false => error,
-                    })?
+                    conn.wait(Ready::READ, Some(deadline)).map_err(
+                        |error| match crate::rt::waker::is_timeout(&error) {
+                            true => io::ErrorKind::WouldBlock.into(),
+                            false => error,
+                        },
+                    )?
                 }
                 outcome => return Ok(outcome?),
             }

@@ -4,8 +4,8 @@ mod conditions;
 mod kind;
 
 use super::coding::{Coding, taken};
-use super::percent;
-use crate::{Done, FieldLine, Request, Response};
+use super::{PLAIN, percent};
+use crate::{Done, Request, Response};
 use conditions::{Asked, Part, Version};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -14,8 +14,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-
-const PLAIN: FieldLine = FieldLine::new("content-type: text/plain");
 
 /// What is answered at a path that ends in a slash.
 const INDEX: &str = "index.html";
