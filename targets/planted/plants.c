@@ -30,7 +30,8 @@ enum {
     BLOCKS_MAX = 4096,
     SPEED_TURNS = 3000,  /* about 3 µs, 150 times what reading the clock takes */
     SPEED_EVERY = 1024,  /* requests, so that measuring the speed costs 3 ns in each */
-    TIMED_EVERY = 64,    /* requests, likewise */
+    SHARED_BY = 64,      /* requests that share what one of them burns */
+    SHORT_TURNS = 8,     /* about 8 ns */
     SHARE_OF = 10000,    /* a share is given in hundredths of a percent */
     PAUSE_EVERY_NS = 250000000,
     NAMES = 1000, /* header names that are known to the linear search */
@@ -313,30 +314,23 @@ static void compute(const char *head, size_t n, long amount)
 
 /* Burns a share of what the server itself spends on a request. A fixed time would be another
  * share after the host has moved the CPUs: a request then costs up to three times as much.
- * What is wanted is reckoned anew every SPEED_EVERY requests; how many turns that takes here,
- * between two requests and not in a long run of turns, is seen in one request of TIMED_EVERY. */
+ * What is wanted is reckoned anew every SPEED_EVERY requests, and burnt by the clock in one
+ * request of SHARED_BY, so that neither reading it nor what runs beside the burning counts. */
 static void compute_share(const char *head, size_t n, long amount)
 {
-    static _Thread_local double wanted_ns, turns, cpu_before;
+    static _Thread_local double wanted_ns, cpu_before;
     static _Thread_local unsigned long calls;
     (void)head, (void)n;
     if (calls % SPEED_EVERY == 0) {
         double own_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_before) / SPEED_EVERY - wanted_ns;
-        double next_ns = calls && own_ns > 0 ? own_ns * amount / SHARE_OF : 0;
-        turns = wanted_ns > 0 ? turns * next_ns / wanted_ns : next_ns * turns_per_ns(0);
-        wanted_ns = next_ns;
+        wanted_ns = calls && own_ns > 0 ? own_ns * amount / SHARE_OF : 0;
         cpu_before = now_ns(CLOCK_THREAD_CPUTIME_ID);
     }
-    if (calls++ % TIMED_EVERY) {
-        turn((long)turns);
-        return;
+    if (calls++ % SHARED_BY == 0) {
+        double end = now_ns(CLOCK_MONOTONIC) + wanted_ns * SHARED_BY;
+        while (now_ns(CLOCK_MONOTONIC) < end)
+            turn(SHORT_TURNS);
     }
-    now_ns(CLOCK_MONOTONIC); /* the first reading in a while takes longer than the next */
-    double start = now_ns(CLOCK_MONOTONIC), begin = now_ns(CLOCK_MONOTONIC);
-    turn((long)turns);
-    double took_ns = now_ns(CLOCK_MONOTONIC) - begin - (begin - start);
-    if (took_ns > wanted_ns / 2 && took_ns < wanted_ns * 2) /* else it was interrupted */
-        turns += turns * (wanted_ns / took_ns - 1) / 8;
 }
 
 static const char *settings;

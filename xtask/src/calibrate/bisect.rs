@@ -101,8 +101,8 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
          In each history one commit costs {:.0} % CPU time a request. `analyse::Bisection`, which `whyslow bisect` uses, asks for \
          comparisons; each is simulated from the turns of {} recorded blocks ([ci.md](ci.md)), with the looks, gates and intervals \
          of a real one. The recording is of a crowded machine, where the ratio varied by {:.2} % (standard deviation) from block to \
-         block. Its noise is scaled down to the spread of each row: five sessions with other load for 30 % of the time had 0.35 to \
-         0.84 % ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
+         block. Its noise is scaled down to the spread of each row: of twenty sessions with other load for 30 % of the time half \
+         had 0.38 % or less ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
         by_spread(&found),
         (COSTS - 1.0) * 100.0,
         recording.len(),

@@ -36,8 +36,11 @@ pub(super) struct Found {
     ratio: Option<f64>,
     ci_low: Option<f64>,
     ci_high: Option<f64>,
-    /// The true ratio: 1, or what the servers say of themselves when they end.
+    /// The true ratio: 1, or what is planted.
     truth: f64,
+    /// The same by what the servers say of themselves when they end, which scatters about as much as the interval is wide.
+    #[serde(default)]
+    account: Option<f64>,
     pub(super) paired_sd: f64,
     /// Blocks behind the interval.
     blocks: u64,
@@ -60,15 +63,17 @@ impl Found {
     }
 
     pub(super) fn line(&self) -> String {
-        format!("{} {} {}, truth {:.4}", self.verdict, number(self.ratio), self.interval(), self.truth)
+        let (ratio, interval, account) = (number(self.ratio), self.interval(), number(self.account));
+        format!("{} {ratio} {interval}, truth {:.4}, by their account {account}", self.verdict, self.truth)
     }
 
     pub(super) fn row(&self, index: usize) -> String {
         let (ratio, interval) = (number(self.ratio), self.interval());
         format!(
-            "| {index} | {} | {ratio} | {interval} | {:.4} | {:.2} % | {} | {:.0} s |\n",
+            "| {index} | {} | {ratio} | {interval} | {:.4} | {} | {:.2} % | {} | {:.0} s |\n",
             self.verdict,
             self.truth,
+            number(self.account),
             self.paired_sd * 100.0,
             self.blocks,
             self.took_s
@@ -118,7 +123,8 @@ impl Session<'_> {
             ratio: figure("ratio"),
             ci_low: figure("ci_low"),
             ci_high: figure("ci_high"),
-            truth: if self.percent.is_some() { truth(&dir.join("logs"))? } else { 1.0 },
+            truth: 1.0 + self.percent.unwrap_or(0.0) / 100.0,
+            account: self.percent.map(|_| account(&dir.join("logs"))).transpose()?,
             paired_sd: figure("paired_sd").unwrap_or(f64::NAN),
             blocks: row["blocks"].as_u64().unwrap_or(0),
             took_s,
@@ -130,10 +136,13 @@ impl Session<'_> {
 fn compare(session: &Session<'_>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
     let planted = root().join("targets/.build/planted/plain/planted");
     let server = format!("{} --port {{port}} --work {}", planted.display(), session.work_ns);
-    let base = format!("{server} --plant none");
-    let arm = match session.percent {
-        None => base.clone(),
-        Some(percent) => format!("{server} --plant share --amount {}", (percent * 100.0).round()),
+    // The same code in both, so that they differ by the amount alone: the call of a plant that does nothing costs 1 %.
+    let (base, arm) = match session.percent {
+        None => (format!("{server} --plant none"), format!("{server} --plant none")),
+        Some(percent) => (
+            format!("{server} --plant share --amount 0"),
+            format!("{server} --plant share --amount {}", (percent * 100.0).round()),
+        ),
     };
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
     let mut argv = vec![session.program, "compare", &base, &arm];
@@ -162,9 +171,9 @@ fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {
     rows.iter().find(|row| row["metric"] == "cpu_per_request").context("findings compare CPU per request")
 }
 
-/// The true ratio by the servers' own accounts: of all CPU that each used to the requests that it answered, from its first
+/// The ratio by the servers' own accounts: of all CPU that each used to the requests that it answered, from its first
 /// to its last; the median over the blocks.
-fn truth(logs: &Path) -> anyhow::Result<f64> {
+fn account(logs: &Path) -> anyhow::Result<f64> {
     let mut cpu_ns_by_arm: BTreeMap<(String, String), f64> = BTreeMap::new();
     let mut files: Vec<_> = fs::read_dir(logs).context("a run has logs")?.filter_map(Result::ok).collect();
     files.sort_by_key(std::fs::DirEntry::file_name);

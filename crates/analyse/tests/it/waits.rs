@@ -43,7 +43,10 @@ fn with_waits(leaves: &[WaitLeaf], slow: bool) -> Run {
 
 /// As [`told`], in a function of this name.
 fn with_waits_in(function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
-    let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
+    add_waits(planted(Plant { idle_rate: Some(0.5), ..Plant::NONE }), function, leaves, slow)
+}
+
+fn add_waits(mut run: Run, function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
     for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
         let mut pass = record.passes[0].clone();
         pass.kind = PassKind::Waking;
@@ -145,4 +148,21 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
     assert!(named(&analyse(&idle)).iter().all(|cause| cause.id.name() != "lock_contention"));
     // Of one that waits as well, what it waits for is not known.
     assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
+}
+
+/// Of the other server, which waits as well, it was not seen what ends its waits, so that calls are counted. A runtime that sleeps in a
+/// futex makes the same calls as one whose threads wait for a lock.
+#[test]
+fn who_is_seen_to_sleep_in_a_futex_waits_for_no_lock() {
+    let first = |function: &str, ended_by| {
+        let run = planted(Plant { calls: &[("futex", 1.0)], idle_rate: Some(0.1), ..Plant::NONE });
+        let waits = [WaitLeaf { count: 10_000, ..leaf(ended_by, Some("server"), 400_000_000) }];
+        let findings = analyse(&add_waits(run, function, &waits, false));
+        named(&findings).first().map(|cause| (cause.id.name(), cause.text.clone()))
+    };
+    let (name, text) = first("nanosleep", EndedBy::Timer).unwrap();
+    assert_eq!(name, "sleep", "{text}");
+    assert!(!text.contains("0.00"), "{text}");
+    assert_ne!(first("wait_until", EndedBy::Timer).unwrap().0, "lock_contention");
+    assert_eq!(first("take_turn", EndedBy::Lock).unwrap().0, "lock_contention");
 }

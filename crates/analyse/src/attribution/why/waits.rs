@@ -3,7 +3,7 @@
 
 use super::evidence::Evidence;
 use super::gap::Pair;
-use super::{Suspect, one, whose};
+use super::{Suspect, one, wakers, whose};
 use crate::attribution::cause::{Carries, Cause, CauseSays, Grade};
 use crate::attribution::seen::{Both, DiskCalls, Late, Seen};
 use crate::facts::beside::ServiceGap;
@@ -71,14 +71,29 @@ impl Kind {
         }
     }
 
+    fn cause(self) -> CauseId {
+        match self {
+            Self::Sleep => CauseId::Sleep,
+            Self::Sync => CauseId::SyncWrites,
+            Self::Lock => CauseId::LockContention,
+            Self::Backend => CauseId::BackendWait,
+        }
+    }
+
     /// How many more of a request's waits are of this kind: at most 1, and 0 below what shows. Where calls were not
-    /// counted, what its threads are seen to wait for tells.
+    /// counted, what its threads are seen to wait for tells. Of an arm of which it was seen what ends its waits, though not of the other,
+    /// none is of a kind that was not among them: a runtime that sleeps in a futex waits for no lock.
     fn more_waits(self, pair: &Pair) -> f64 {
+        let ended = wakers::seen_of(pair.slow, self.cause());
+        if ended == Some(0.0) {
+            return 0.0;
+        }
         let counted = |names: &[&str]| pair.more_calls(names).map(|(more, _)| more);
         let more = |names: &[&str]| counted(names).unwrap_or(0.0);
         let calls = match self {
             // Whoever waits for an answer has asked; reading twice where nothing has come yet is no wait.
             Self::Backend => more(&ALL_READS).min(more(&WRITES)),
+            Self::Sleep if ended.is_some() && more(&SLEEPS) < RARE => more(&FUTEX),
             // A file may be opened so that every write to it waits.
             Self::Sync if most_blocked(pair) == Some(Blocked::Disk) => 1.0,
             _ => counted(self.calls()).unwrap_or_else(|| {
@@ -87,6 +102,7 @@ impl Kind {
             }),
         };
         let seen = match self.blocked() {
+            _ if ended.is_some() => 1.0,
             // Whoever waits for a lock waits for what its holder waits for.
             Some(Blocked::Disk) if more_blocked(pair, Blocked::Disk) >= FEW_THREADS => 1.0,
             Some(blocked) => grown(pair, blocked),
@@ -166,15 +182,17 @@ pub(super) fn kernel_time_of_syncs(pair: &Pair) -> f64 {
 }
 
 /// Idle time in calls of which the slow arm makes more.
-fn waits_in_calls(pair: &Pair, kind: Kind, cause: CauseId) -> Vec<Suspect> {
+fn waits_in_calls(pair: &Pair, kind: Kind) -> Vec<Suspect> {
+    let cause = kind.cause();
     let Some(ns) = kind.carries(pair) else { return Vec::new() };
-    let calls = pair.more_calls(kind.calls()).map(|(_, counted)| counted);
+    // Sleeps of a runtime need no call that is named so.
+    let calls = pair.more_calls(kind.calls()).map(|(_, counted)| counted).filter(|[slow, _]| *slow >= RARE);
     one(wait(cause, ns, Seen::WaitsInCalls { cause, functions: functions(pair), calls }))
 }
 
 /// Sleeps of a fixed time, with the switches that they make.
 pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    let mut found = waits_in_calls(pair, Kind::Sleep, CauseId::Sleep);
+    let mut found = waits_in_calls(pair, Kind::Sleep);
     let switching_ns = super::counts::switching(pair) * share_of_switches(pair);
     found.iter_mut().for_each(|suspect| suspect.ns += switching_ns);
     found
@@ -182,12 +200,12 @@ pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Lock, CauseId::LockContention)
+    waits_in_calls(pair, Kind::Lock)
 }
 
 /// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
 pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Backend, CauseId::BackendWait)
+    waits_in_calls(pair, Kind::Backend)
 }
 
 /// Connections that wait to be accepted: by Little's law, their share is the share of the time spent there.

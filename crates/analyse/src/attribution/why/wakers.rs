@@ -42,8 +42,8 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
     })
 }
 
-/// Idle time of the threads of an arm by cause, in nanoseconds per request.
-fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, f64> {
+/// Waits of the threads of an arm by cause: nanoseconds and how many of each request.
+fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, [f64; 2]> {
     let mut sums: BTreeMap<CauseId, [f64; 2]> = BTreeMap::new();
     for one in &arm.waited {
         if let Some(cause) = cause_of(one) {
@@ -51,7 +51,14 @@ fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, f64> {
             (*ns, *count) = (*ns + one.ns, *count + one.count);
         }
     }
-    sums.into_iter().filter(|(_, [_, count])| *count >= RARE).map(|(cause, [ns, _])| (cause, ns)).collect()
+    sums.retain(|_, [_, count]| *count >= RARE);
+    sums
+}
+
+/// How many waits of each request were seen to be of a cause; nothing where what ends waits was not seen.
+pub(super) fn seen_of(arm: &Evidence, cause: CauseId) -> Option<f64> {
+    let count = || by_cause(arm).get(&cause).map_or(0.0, |[_, count]| *count);
+    (!arm.waited.is_empty()).then(count)
 }
 
 /// What each cause has of the idle time: in proportion to how much longer threads waited for it.
@@ -59,7 +66,10 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     if !are_recorded(pair) {
         return Vec::new();
     }
-    let (slow, fast) = (by_cause(pair.slow), by_cause(pair.fast));
+    let [slow, fast] = [pair.slow, pair.fast].map(|arm| {
+        let ns = by_cause(arm).into_iter().map(|(cause, [ns, _])| (cause, ns));
+        ns.collect::<BTreeMap<CauseId, f64>>()
+    });
     let more = |cause: &CauseId, ns: f64| (ns - fast.get(cause).copied().unwrap_or(0.0)).max(0.0);
     let grown: Vec<(CauseId, f64)> = slow.iter().map(|(cause, ns)| (*cause, more(cause, *ns))).collect();
     let all: f64 = grown.iter().map(|(_, ns)| ns).sum();
