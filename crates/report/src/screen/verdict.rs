@@ -11,6 +11,9 @@ use crate::words::names::remedy;
 /// Percentiles that the first screen speaks of; the others are among the details.
 const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];
 
+/// Digits behind the point at most.
+const MOST_DECIMALS: usize = 5;
+
 /// How many times as far apart as in CPU time the arms must be in rate for the rate to be said first: requests then wait for something
 /// that costs no CPU time.
 const FARTHER: f64 = 2.0;
@@ -87,7 +90,7 @@ impl Verdict {
             }
             (_, None) => Self::sentence(direction, vec![format!(" than {}", short(&row.baseline))]),
             (_, Some(times)) => {
-                let decimals = decimals(times.ratio);
+                let decimals = decimals(times);
                 let interval = format!("[{:.decimals$}, {:.decimals$}]", times.low, times.high);
                 let phrase = format!("{:.decimals$}x {}", times.ratio, direction.word());
                 Self { direction, phrase, rest: Rest::columns(findings, row, "than", interval) }
@@ -147,13 +150,15 @@ impl Rest {
     }
 }
 
-/// Digits behind the point: as many as tell small differences from none.
-fn decimals(times: f64) -> usize {
-    match times {
-        times if times >= 9.995 => 1,
-        times if times >= 1.095 => 2,
+/// Digits behind the point: as many as tell small differences from none, also at the end of the interval that is next to it.
+fn decimals(times: Times) -> usize {
+    let usual = match times.ratio {
+        ratio if ratio >= 9.995 => 1,
+        ratio if ratio >= 1.095 => 2,
         _ => 3,
-    }
+    };
+    let looks_like_none = |digits: usize| (times.low - 1.0).abs() * 10_f64.powi(digits as i32) < 0.5;
+    (usual..MOST_DECIMALS).find(|digits| !looks_like_none(*digits)).unwrap_or(MOST_DECIMALS)
 }
 
 /// The figures behind a ratio, in many words and in few.
@@ -343,7 +348,7 @@ fn differs(findings: &Findings, row: &Comparison, direction: Direction) -> Strin
     let several = crate::compare::others(findings).count() > 1;
     let whose = if several { format!("{} ", short(&row.arm)) } else { String::new() };
     let times = Times::from_comparison(row).map(|times| {
-        let decimals = decimals(times.ratio);
+        let decimals = decimals(times);
         format!("{:.decimals$}x ", times.ratio)
     });
     format!("{whose}{}{}", times.unwrap_or_default(), direction.word())
@@ -386,5 +391,25 @@ fn label(metric: Metric) -> &'static str {
         Metric::P50 => "p50",
         Metric::P99 => "p99",
         other => other.label(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_leaves_no_difference_out_does_not_look_as_if_it_held_it() {
+        for ([ratio, low], digits) in [
+            ([1.010, 1.0004], 4),
+            ([1.010, 1.0006], 3),
+            ([1.2, 1.15], 2),
+            ([1.2, 1.001], 3),
+            ([12.0, 11.0], 1),
+            ([1.2, 1.000_000_1], MOST_DECIMALS),
+        ] {
+            let times = Times { ratio, low, high: 2.0 * ratio };
+            assert_eq!(decimals(times), digits, "{ratio} {low}");
+        }
     }
 }
