@@ -6,13 +6,16 @@
 //! which a thread of ours empties.
 
 mod interpreted;
+mod readers;
 mod spins;
 mod symbols;
 mod unwind;
 
+pub(crate) use interpreted::with_interpreted;
 use interpreted::{Interpreters, Taken};
-pub(crate) use interpreted::{Readers, Reading, with_interpreted};
+pub(crate) use readers::{Read, Readers, Reading};
 pub(crate) use symbols::{kernel_symbols, named};
+pub(crate) use unwind::{Unwinder, stack_pointer};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -168,7 +171,7 @@ impl Drained {
 
     /// Finds the callers of what was copied, while the processes still live.
     fn unwind(&mut self) {
-        let mut unwinder = unwind::Unwinder::default();
+        let mut unwinder = Unwinder::default();
         for Copied { pid, time_ns, chain, stack } in std::mem::take(&mut self.copied) {
             let chain = unwinder.chain(pid, &chain, &stack);
             self.add((pid, chain, false), 1, [time_ns, time_ns]);

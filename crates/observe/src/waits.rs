@@ -1,29 +1,29 @@
 //! Tier 3: what ends the waits of a group's threads. Each switch on the CPUs that they may use, each waking on any CPU, and
-//! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed. Where an
-//! interpreter is at work, what it runs in the threads that wait is read meanwhile.
+//! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed. The kernel
+//! tells callers by frame pointers only: what an interpreter runs in threads that wait, or else their stacks, are read meanwhile.
 
-mod interpreted;
 mod machine;
 mod marks;
 mod peers;
+mod readings;
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use model::record::{Frame, WaitLeaf, Waits};
+use model::record::{WaitLeaf, Waits};
 use model::units::CpuSet;
 
-use self::interpreted::{Frames, Interpreted, Leaves};
 use self::machine::{Eyes, Kind, Machine, Origin, Sum, Waited};
 use self::marks::{Functions, Marks};
 use self::peers::Peers;
+use self::readings::{Chain, Frames, Leaves, Readings, Within};
 use crate::file::{numbered, optional};
 use crate::parse::{Tracepoints, Wake, wakes};
 use crate::profile::{Readers, Reading, named};
 use crate::sampler::{monotonic_ns, own_cpu_ns};
-use crate::sys::perf::{self, Ring};
+use crate::sys::perf::{self, Ring, With};
 use crate::tracefs::Tracefs;
 use crate::{Group, ObserveError};
 
@@ -41,7 +41,7 @@ pub struct WakerWatch {
     events: Vec<OwnedFd>,
     orders: Sender<Order>,
     drain: JoinHandle<Waits>,
-    /// Who reads interpreters while it watches.
+    /// Who reads stacks while it watches.
     readers: Option<Readers>,
     /// CPU time that such reading took before, in nanoseconds.
     reading_ns: u64,
@@ -79,7 +79,7 @@ impl WakerWatch {
             buffer: Vec::new(),
             waiting: Vec::new(),
             machine: Machine::default(),
-            interpreted: Interpreted::default(),
+            readings: Readings::default(),
             seen: Lookup { functions, peers },
             begun_ns: None,
             wall_ns: 0,
@@ -128,12 +128,12 @@ fn open(group: &Group, ids: Tracepoints) -> Result<(Vec<OwnedFd>, Vec<Ring>), Ob
     let online = optional("/sys/devices/system/cpu/online").ok_or(ObserveError::NoTracepoints)?;
     let (mut events, mut rings) = (Vec::new(), Vec::new());
     for cpu in parsed(&online)?.iter() {
-        let event = |id, stacks| perf::open_tracepoint(id, cpu, stacks).map_err(ObserveError::sampling);
-        let leader = event(ids.waking, true)?;
+        let event = |id, with| perf::open_tracepoint(id, cpu, with).map_err(ObserveError::sampling);
+        let leader = event(ids.waking, With::Stack)?;
         rings.push(Ring::map(&leader).map_err(ObserveError::sampling)?);
         if own.contains(cpu) {
-            for (id, stacks) in [(ids.switch, true), (ids.sending, false)] {
-                let other = event(id, stacks)?;
+            for (id, with) in [(ids.switch, With::StackAndRegisters), (ids.sending, With::Nothing)] {
+                let other = event(id, with)?;
                 perf::redirect(&other, &leader).map_err(ObserveError::sampling)?;
                 events.push(other);
             }
@@ -178,7 +178,7 @@ struct Drainer {
     /// Records that may be preceded by some of another ring.
     waiting: Vec<Wake>,
     machine: Machine,
-    interpreted: Interpreted,
+    readings: Readings,
     seen: Lookup,
     begun_ns: Option<u64>,
     wall_ns: u64,
@@ -190,7 +190,7 @@ impl Drainer {
             match orders.recv_timeout(DRAIN_PERIOD) {
                 Err(RecvTimeoutError::Timeout) => self.drain_written(),
                 Ok(Order::Read(readings)) => {
-                    self.interpreted.add(readings);
+                    self.readings.add(readings);
                     self.drain_written();
                 }
                 Ok(Order::Begin(time_ns, threads)) => {
@@ -206,7 +206,7 @@ impl Drainer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let mut waits = recorded(self.machine.into_waited(), &self.interpreted.into_stacks());
+        let mut waits = recorded(self.machine.into_waited(), self.readings.into_stacks());
         waits.wall_ns = self.wall_ns;
         waits.observer_cpu_ns = own_cpu_ns();
         waits
@@ -232,8 +232,10 @@ impl Drainer {
     }
 
     fn take_readings(&mut self, until_ns: u64) {
-        while let Some(reading) = self.interpreted.before(until_ns) {
-            self.machine.read(reading.thread, reading.begin_ns, reading.number);
+        while let Some(reading) = self.readings.before(until_ns) {
+            if let Some(wait) = self.machine.waiting(reading.thread, reading.begin_ns) {
+                self.readings.count(reading.what, wait);
+            }
         }
     }
 }
@@ -246,14 +248,20 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
     std::mem::replace(waiting, rest)
 }
 
-/// With names in the place of addresses, and with what interpreters ran; the short ones without their stacks.
-fn recorded(waited: Waited, interpreted: &[Vec<Frame>]) -> Waits {
+/// With names in the place of addresses, and with what was read of stacks; the short ones without their stacks.
+fn recorded(waited: Waited, read: Vec<Within<Chain>>) -> Waits {
     let Waited { waits, threads, others_ns, lost } = waited;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
         [Some((kind.process, kind.waited_in.clone())), kind.woken_from.clone()].map(Option::unwrap_or_default)
     };
-    let (frames, mut stacks) = named(&with_stacks.iter().flat_map(sides).collect::<Vec<_>>());
+    let mut chains: Vec<Chain> = with_stacks.iter().flat_map(sides).collect();
+    let of_leaves = chains.len();
+    chains.extend(read.iter().filter_map(Within::native).cloned());
+    let (frames, mut stacks) = named(&chains);
+    let mut natives = stacks.split_off(of_leaves).into_iter();
+    let read: Vec<Within<Vec<u32>>> =
+        read.into_iter().map(|within| within.with(|_| natives.next().unwrap_or_default())).collect();
     stacks.resize(2 * waits.len(), Vec::new());
     let mut stacks = stacks.into_iter();
     let mut leaves = Leaves::default();
@@ -263,7 +271,7 @@ fn recorded(waited: Waited, interpreted: &[Vec<Frame>]) -> Waits {
         leaves.add(WaitLeaf { ended_by, behind, by, waited_in, woken_from, count: 0, ns: 0 }, sum);
     }
     let mut frames = Frames::new(frames);
-    let leaves = leaves.divided(interpreted, &mut frames);
+    let leaves = leaves.divided(&read, &mut frames);
     let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
     Waits { threads, idle_ns, others_ns, lost, frames: frames.into_all(), leaves, ..Waits::default() }
 }

@@ -49,7 +49,7 @@ const FUNCTIONS: [&[&str]; 5] = [
         "golang.org/x/sync/",
     ],
     // Java
-    &["java.", "jdk.", "sun.", "Interpreter", "StubRoutines", "call_stub"],
+    &["java.", "jdk.", "sun.", "Interpreter", "StubRoutines", "call_stub", "complete_monitor_locking_"],
     // Rust
     &[
         "core::",
@@ -153,6 +153,10 @@ mod tests {
             ("main.limit;golang.org/x/sync/semaphore.(*Weighted).Acquire;runtime.chanrecv1", "main.limit"),
             (
                 "com.shop.Cart.load;java.util.concurrent.locks.ReentrantLock.lock;Parker::park @ libjvm.so",
+                "com.shop.Cart.load",
+            ),
+            (
+                "com.shop.Cart.load;_complete_monitor_locking_Java;ObjectMonitor::enter(JavaThread*) @ libjvm.so",
                 "com.shop.Cart.load",
             ),
             (

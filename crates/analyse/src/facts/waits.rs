@@ -8,8 +8,8 @@ use super::observed::IDLE_THREADS;
 use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
 
-/// Part of the names of the kernel's functions in which a call sleeps.
-const SLEEPS: [&str; 1] = ["nanosleep"];
+/// Parts of the names of functions in which a thread sleeps: of the kernel, and of a runtime that sleeps in a futex.
+const SLEEPS: [&str; 2] = ["nanosleep", "JVM_Sleep"];
 /// Ruby's own methods that sleep, that wait until somebody sends something, and in which a thread waits for another one to give it something,
 /// of whichever class: some of the last sleep meanwhile. Source: CRuby, process.c, io.c, thread.c, thread_sync.c; io/wait; monitor.rb.
 const SLEEPS_OF_RUBY: [&str; 1] = ["sleep"];
@@ -19,7 +19,7 @@ const CONDITIONS_OF_RUBY: [&str; 10] =
 /// Parts of the names of the kernel's functions in which a call waits for descriptors.
 const POLLS: [&str; 2] = ["sys_poll", "select"];
 /// Parts of the names of functions that take a lock; a thread that waits for work takes it in others.
-const LOCKS: [&str; 8] = [
+const LOCKS: [&str; 9] = [
     "pthread_mutex_lock",
     "pthread_rwlock",
     "lll_lock_wait",
@@ -28,9 +28,20 @@ const LOCKS: [&str; 8] = [
     "ObjectMonitor::enter",
     "ObjectSynchronizer::enter",
     "PyThread_acquire_lock",
+    "AbstractQueuedSynchronizer.acquire",
 ];
 /// Parts of the names of functions that wait for work, and take its lock on the way.
-const CONDITIONS: [&str; 5] = ["cond", "Condvar", "ObjectMonitor::wait", "Condition.wait", "SimpleQueue_get"];
+const CONDITIONS: [&str; 7] = [
+    "cond",
+    "Condvar",
+    "ObjectMonitor::wait",
+    "Condition.wait",
+    "ConditionObject",
+    "SimpleQueue_get",
+    "BlockingQueue",
+];
+/// End of the name of the JVM's library.
+const JVM: &str = "libjvm.so";
 /// Functions of Python that do nothing but take its one lock. They ask for it anew every five milliseconds, so that a timer that
 /// ends such a wait is still a wait for the lock.
 const INTERPRETER_LOCK: [&str; 4] =
@@ -96,11 +107,9 @@ pub(crate) struct Waited {
 
 impl Waited {
     fn from_leaf(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
-        let is_in = |names: &[&str]| {
-            // A program's own functions in Python or Ruby may have any name.
-            let mut frames = waits.frames_of(&leaf.waited_in).filter(|frame| !is_own_of_interpreter(frame));
-            frames.any(|frame| frame.module != RUBY && names.iter().any(|name| frame.name.contains(name)))
-        };
+        let telling = telling(waits.frames_of(&leaf.waited_in));
+        let is_in =
+            |names: &[&str]| telling.iter().any(|frame| names.iter().any(|name| frame.name.contains(name)));
         let in_ruby = InRuby::of(waits.frames_of(&leaf.waited_in));
         let interpreter = is_in(&INTERPRETER_LOCK);
         let asks_anew = interpreter && leaf.ended_by == EndedBy::Timer;
@@ -128,6 +137,18 @@ impl Waited {
         let for_work = self.is_idle || self.behind.is_some_and(is_client);
         is_client(self.ended_by) || self.is_unasked || by_thread && !self.is_in_lock && for_work
     }
+}
+
+/// The functions of a stack, outermost first, whose names say what kind of wait it is.
+fn telling<'a>(frames: impl Iterator<Item = &'a Frame>) -> Vec<&'a Frame> {
+    let mut in_jvm = false;
+    let tells = |frame: &&Frame| {
+        in_jvm |= frame.module.ends_with(JVM);
+        // The JVM waits for whatever it is in a condition of the C library, and a program's own functions in Python or Ruby may have any name.
+        let is_means = in_jvm && !frame.kernel && !frame.module.ends_with(JVM);
+        !is_means && frame.module != RUBY && !is_own_of_interpreter(frame)
+    };
+    frames.filter(tells).collect()
 }
 
 /// All waits of `arm`, where the passes that record them are used.
@@ -247,6 +268,30 @@ mod tests {
         ] {
             let waited = waited_in(EndedBy::Lock, stack);
             assert_eq!(waited.is_in_lock, in_lock, "{waited:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_of_java_sleeps_or_waits_for_a_lock_or_for_work() {
+        let [acquire, take] = ["AbstractQueuedSynchronizer.acquire", "LinkedBlockingQueue.take"]
+            .map(|name| format!("java.util.concurrent.{name}"));
+        for (ended_by, own, jvm, is_sleep, in_lock) in [
+            (EndedBy::Timer, "java.lang.Thread.sleep", "JVM_Sleep", true, false),
+            (EndedBy::Lock, &acquire, "Unsafe_Park", false, true),
+            (EndedBy::Lock, &take, "Unsafe_Park", false, false),
+            (EndedBy::Lock, "com.shop.Cart.load", "ObjectMonitor::enter(JavaThread*)", false, true),
+            (EndedBy::Lock, "com.shop.Cart.load", "ObjectMonitor::wait(long, bool)", false, false),
+        ] {
+            let frame = |name: &str, module: &str| Frame {
+                name: name.to_owned(),
+                module: module.to_owned(),
+                ..Frame::default()
+            };
+            let kernel = Frame { kernel: true, ..frame("futex_wait", "[kernel]") };
+            let [jvm, condition] =
+                [frame(jvm, "/usr/lib/jvm/libjvm.so"), frame("___pthread_cond_wait", "libc.so.6")];
+            let waited = waited_in(ended_by, vec![frame(own, "[jit]"), jvm, condition, kernel]);
+            assert_eq!((waited.is_sleep, waited.is_in_lock), (is_sleep, in_lock), "{waited:?}");
         }
     }
 }

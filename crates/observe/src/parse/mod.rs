@@ -25,8 +25,8 @@ pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, USER_REGISTERS, UserStack, chain_of, jit_symbol, mappings, perf_map,
     perf_records, split_chain,
 };
-pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
+pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status, waiting_stack};
 pub(crate) use python::{line_at, line_by_ranges, line_by_steps, string_kind, string_of, version_of};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};
 pub(crate) use ruby::{entry_at, function_of, index_bytes, is_of_c, is_ruby, ruby_version};
-pub(crate) use wakes::{Context, Leaving, Tracepoints, Wake, WakeKind, wakes};
+pub(crate) use wakes::{Context, Leaving, Site, Tracepoints, Wake, WakeKind, wakes};

@@ -16,8 +16,8 @@ const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
-/// Registers of user mode that a sample of CPU time brings, by their numbers, lowest first: those from which callers are found, and none
-/// where only frame pointers tell them.
+/// Registers of user mode that a sample of CPU time or a record of who waits brings, by their numbers, lowest first: those from which
+/// callers are found, and none where only frame pointers tell them.
 ///
 /// Source: Linux, arch/x86/include/uapi/asm/perf_regs.h: BX, BP, SP, IP, R10, R12 to R15.
 pub(crate) const USER_REGISTERS: &[u8] =
@@ -100,18 +100,22 @@ fn sample(body: &[u8]) -> Option<PerfRecord> {
     })
 }
 
-/// What kind of registers follow, 0 for none; they; the bytes of the copy, the copy, and how much of it there was. Threads of the kernel
-/// have neither.
+/// The registers, the bytes of the copy, the copy, and how much of it there was.
 fn user_stack(rest: &[u8]) -> Option<UserStack> {
-    if word64(rest, 0)? == 0 {
-        return None;
-    }
-    let (registers, rest) = rest.get(8..)?.split_at_checked(8 * USER_REGISTERS.len())?;
-    let registers = registers.chunks_exact(8).filter_map(|word| word64(word, 0)).collect();
+    let (registers, rest) = user_registers(rest)?;
     let size = usize::try_from(word64(rest, 0)?).ok()?;
     let bytes = rest.get(8..size.checked_add(8)?)?;
     let copied = usize::try_from(word64(rest, size + 8)?).ok()?;
     Some(UserStack { registers, bytes: bytes.get(..copied)?.to_vec() })
+}
+
+/// What kind of registers follow, 0 for none; they; and what comes after them. Threads of the kernel have none.
+pub(super) fn user_registers(rest: &[u8]) -> Option<(Vec<u64>, &[u8])> {
+    if word64(rest, 0)? == 0 {
+        return None;
+    }
+    let (registers, rest) = rest.get(8..)?.split_at_checked(8 * USER_REGISTERS.len())?;
+    Some((registers.chunks_exact(8).filter_map(|word| word64(word, 0)).collect(), rest))
 }
 
 /// Nothing of its own, but what every record has at its end: `pid`, `tid`, the time.
@@ -262,7 +266,9 @@ fn script(text: &str) -> Option<(&str, Option<&str>, Option<u32>)> {
 fn method(name: &str) -> &str {
     let parts = name.strip_suffix(')').and_then(|name| name.split_once('('));
     let typed = parts.and_then(|(before, _)| before.split_once(' '));
-    typed.map(|(_, method)| method).filter(|method| !method.contains(' ')).unwrap_or(name)
+    // `StubRoutines (1)` has no types.
+    let is_name = |method: &&str| !method.is_empty() && !method.contains(' ');
+    typed.map(|(_, method)| method).filter(is_name).unwrap_or(name)
 }
 
 /// The symbol at an address, of those that [`perf_map`] gave.

@@ -97,3 +97,12 @@ pub(crate) fn schedstat(text: &str) -> Option<Schedstat> {
     let mut words = text.split_ascii_whitespace().map(str::parse);
     Some(Schedstat { run_ns: words.next()?.ok()?, wait_ns: words.next()?.ok()? })
 }
+
+/// The stack pointer of a thread that waits in a system call or because of a fault, in `/proc/PID/task/TID/syscall`; nothing of one that
+/// runs. Source: proc_pid_syscall(5).
+pub(crate) fn waiting_stack(text: &str) -> Option<u64> {
+    // Number and arguments of the call, or -1; then stack pointer and place.
+    let mut words = text.split_ascii_whitespace().rev();
+    let (_place, stack, _before) = (words.next()?, words.next()?, words.next()?);
+    u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
+}

@@ -78,6 +78,21 @@ procs_blocked 0
 ";
 
 #[test]
+fn the_stack_of_a_thread_is_known_while_it_waits() {
+    for (text, expected) in [
+        ("202 0x7f00 0x189 0x2 0x0 0x0 0xffffffff 0x7ffd5cfe0f38 0x7f83f53142f1\n", Some(0x7ffd_5cfe_0f38)),
+        // For a page.
+        ("-1 0x7ffd5cfe0f38 0x7f83f53142f1\n", Some(0x7ffd_5cfe_0f38)),
+        ("running\n", None),
+        ("0x1 0x2\n", None),
+        ("202 0x1 12 0x2\n", None),
+        ("", None),
+    ] {
+        assert_eq!(waiting_stack(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn cpu_lines_leave_out_the_sum_and_fill_what_old_kernels_lack() {
     let lines: Vec<(u32, CpuTicks)> = cpu_lines(PROC_STAT).collect();
     assert_eq!(lines.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [0, 1, 12]);
@@ -345,7 +360,8 @@ fn sockets_are_read_from_the_kernels_messages() {
 #[test]
 fn perf_maps_of_several_runtimes_are_read() {
     let text = "7f20 10 LazyCompile:*handle /app.js:3\nnonsense\n0x00007f00 0x0000000000000020 void a.b.C.run(int, int)\n\
-                8000 10 java.util.List a.b.C$D.<init>()\n8010 10 (anonymous) /app.js:4 (x)\n";
+                8000 10 java.util.List a.b.C$D.<init>()\n8010 10 (anonymous) /app.js:4 (x)\n\
+                0x9000 0x10 StubRoutines (1)\n";
     let symbols = perf_map(text);
     let at = |address| jit_symbol(&symbols, address).map(|symbol| symbol.name.as_str());
     assert_eq!(at(0x7f00), Some("a.b.C.run"));
@@ -353,6 +369,7 @@ fn perf_maps_of_several_runtimes_are_read() {
     assert_eq!(at(0x7f2f), Some("handle"));
     assert_eq!(at(0x8000), Some("a.b.C$D.<init>"));
     assert_eq!(at(0x8010), Some("(anonymous) /app.js:4 (x)"));
+    assert_eq!(at(0x9000), Some("StubRoutines (1)"));
     assert_eq!((at(0x7eff), at(0x7f30)), (None, None));
     assert!(perf_map("0xffffffffffffffff 2 overflow\n").is_empty());
 }

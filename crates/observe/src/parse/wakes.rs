@@ -1,6 +1,8 @@
 //! Records of the scheduler's tracepoints in a perf ring buffer. Source: perf_event_open(2), "MMAP layout"; Linux,
 //! include/trace/events/sched.h (the fields, in their order) and include/linux/trace_events.h (what comes before them).
 
+use super::perf::user_registers;
+
 const RECORD_LOST: u32 = 2;
 const RECORD_FORK: u32 = 7;
 const RECORD_SAMPLE: u32 = 9;
@@ -60,11 +62,19 @@ pub(crate) struct Wake {
     pub(crate) what: WakeKind,
 }
 
+/// Where a thread leaves its CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) chain: Vec<u64>,
+    /// As [`super::USER_REGISTERS`] has them; none where they are not recorded.
+    pub(crate) registers: Vec<u64>,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WakeKind {
-    /// A CPU goes from the thread, which is `name`, to another; the stack is of who leaves.
-    Switched { name: String, why: Leaving, next: u32, next_name: String, chain: Vec<u64> },
+    /// A CPU goes from the thread, which is `name`, to another.
+    Switched { name: String, why: Leaving, next: u32, next_name: String, site: Site },
     /// Another thread is woken; the stack is of who wakes it.
     Woke { woken: u32, context: Context, chain: Vec<u64> },
     /// The thread sends a packet.
@@ -75,8 +85,8 @@ pub(crate) enum WakeKind {
     Lost(u64),
 }
 
-/// The records in `bytes` that were taken with thread id, time, call chain and raw fields, in the order in which they stand;
-/// others are passed over, and what is cut off ends it.
+/// The records in `bytes` that were taken with thread id, time, call chain and raw fields, switches with registers too, in the order in
+/// which they stand; others are passed over, and what is cut off ends it.
 pub(crate) fn wakes(mut bytes: &[u8], ids: Tracepoints) -> impl Iterator<Item = Wake> {
     std::iter::from_fn(move || {
         loop {
@@ -97,18 +107,21 @@ pub(crate) fn wakes(mut bytes: &[u8], ids: Tracepoints) -> impl Iterator<Item = 
     })
 }
 
-/// `pid`, `tid`, the time, the number of addresses, the addresses, the number of raw bytes, those.
+/// `pid`, `tid`, the time, the number of addresses, the addresses, the number of raw bytes, those, and the registers.
 fn sample(body: &[u8], ids: Tracepoints) -> Option<Wake> {
     let count = usize::try_from(word64(body, 16)?).ok()?;
     let after = 24_usize.checked_add(count.checked_mul(8)?)?;
     let chain = body.get(24..after)?;
     let length = usize::try_from(word32(body, after)?).ok()?;
-    let raw = body.get(after + 4..(after + 4).checked_add(length)?)?;
+    let (raw, rest) = body.get(after + 4..)?.split_at_checked(length)?;
     let chain = || chain.chunks_exact(8).filter_map(|word| word64(word, 0)).collect();
     let tracepoint = u64::from(u16::from_le_bytes(raw.get(0..2)?.try_into().ok()?));
     let context = context(*raw.get(2)?);
     let what = match tracepoint {
-        id if id == ids.switch => switched(raw, chain)?,
+        id if id == ids.switch => {
+            let registers = user_registers(rest).map(|(registers, _)| registers).unwrap_or_default();
+            switched(raw, Site { chain: chain(), registers })?
+        }
         id if id == ids.waking => WakeKind::Woke { woken: word32(raw, WOKEN)?, context, chain: chain() },
         id if id == ids.sending && context == Context::Task => WakeKind::Sent,
         _ => return None,
@@ -124,7 +137,7 @@ fn context(flags: u8) -> Context {
     }
 }
 
-fn switched(raw: &[u8], chain: impl FnOnce() -> Vec<u64>) -> Option<WakeKind> {
+fn switched(raw: &[u8], site: Site) -> Option<WakeKind> {
     let [name_at, _, state_at, next_name_at, next_at] = SWITCH;
     let why = match word64(raw, state_at)? & STATES {
         0 => Leaving::Preempted,
@@ -136,7 +149,7 @@ fn switched(raw: &[u8], chain: impl FnOnce() -> Vec<u64>) -> Option<WakeKind> {
         why,
         next: word32(raw, next_at)?,
         next_name: name(raw, next_name_at)?,
-        chain: chain(),
+        site,
     })
 }
 
@@ -169,6 +182,7 @@ fn word64(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::USER_REGISTERS;
 
     const IDS: Tracepoints = Tracepoints { switch: 372, waking: 375, sending: 9 };
 
@@ -177,13 +191,14 @@ mod tests {
         [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes(), body].concat()
     }
 
-    fn sampled(thread: u32, time_ns: u64, chain: &[u64], raw: &[u8]) -> Vec<u8> {
+    fn sampled(thread: u32, time_ns: u64, chain: &[u64], raw: &[u8], after: &[u64]) -> Vec<u8> {
         let mut body = [7_u32.to_le_bytes(), thread.to_le_bytes()].concat();
         body.extend(time_ns.to_le_bytes());
         body.extend((chain.len() as u64).to_le_bytes());
         chain.iter().for_each(|address| body.extend(address.to_le_bytes()));
         body.extend(u32::try_from(raw.len()).unwrap().to_le_bytes());
         body.extend(raw);
+        after.iter().for_each(|word| body.extend(word.to_le_bytes()));
         record(RECORD_SAMPLE, &body)
     }
 
@@ -199,14 +214,16 @@ mod tests {
 
     #[test]
     fn who_leaves_who_comes_and_who_wakes_whom_is_read() {
+        // What kind of registers they are stands before them.
+        let registers: Vec<u64> = (0..=USER_REGISTERS.len() as u64).map(|number| 2 + number).collect();
         let leaves = |state: u64| {
             let words: [(usize, &[u8]); 4] =
                 [(8, b"a worker"), (32, &state.to_le_bytes()), (40, b"next"), (56, &12_u32.to_le_bytes())];
-            sampled(11, 100, &[1, 2], &fields(372, 0, &words))
+            sampled(11, 100, &[1, 2], &fields(372, 0, &words), &registers)
         };
-        let wakes_it = sampled(12, 200, &[3], &fields(375, 0x11, &[(WOKEN, &11_u32.to_le_bytes())]));
-        let foreign = sampled(12, 200, &[3], &fields(1, 0, &[]));
-        let sent = sampled(12, 300, &[], &fields(9, 0, &[]));
+        let wakes_it = sampled(12, 200, &[3], &fields(375, 0x11, &[(WOKEN, &11_u32.to_le_bytes())]), &[]);
+        let foreign = sampled(12, 200, &[3], &fields(1, 0, &[]), &[]);
+        let sent = sampled(12, 300, &[], &fields(9, 0, &[]), &[]);
         let mut lost = [[0; 8], 5_u64.to_le_bytes(), [0; 8], 400_u64.to_le_bytes()].concat();
         lost.extend([0; 8]);
         let begins = [[7_u32, 7, 13, 11].map(u32::to_le_bytes).concat(), 500_u64.to_le_bytes().to_vec()];
@@ -224,11 +241,9 @@ mod tests {
         ];
         let found: Vec<Wake> = wakes(&bytes.concat(), IDS).collect();
         let why = |wake: &Wake| match &wake.what {
-            WakeKind::Switched { why, name, next, next_name, chain } => {
-                assert_eq!(
-                    (name.as_str(), *next, next_name.as_str(), &chain[..]),
-                    ("a worker", 12, "next", &[1, 2][..])
-                );
+            WakeKind::Switched { why, name, next, next_name, site } => {
+                assert_eq!((name.as_str(), *next, next_name.as_str()), ("a worker", 12, "next"));
+                assert_eq!((&site.chain[..], &site.registers[..]), (&[1, 2][..], &registers[1..]));
                 *why
             }
             other => panic!("{other:?}"),

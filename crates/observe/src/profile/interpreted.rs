@@ -16,23 +16,20 @@ use blazesym::inspect::Inspector;
 use blazesym::inspect::source::{Elf, Source};
 use model::record::{Frame, Interpreted, PYTHON, Profile, RUBY, Stack, evaluated_in};
 
+use super::readers::Reading;
 use super::symbols::own_pid;
 use crate::Group;
 use crate::file::{numbered, optional};
 use crate::parse::stat;
-use crate::sampler::{monotonic_ns, own_cpu_ns};
+use crate::sampler::own_cpu_ns;
 
 /// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
 /// thread that runs.
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
-/// Time between two looks at threads that wait: 97 in a second.
-const WAITING_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 97);
 /// Times that a stack is read until it is whole.
 const READS: u32 = 4;
 /// Threads of a process that are looked at, at most: more means that a chain was torn.
 const MOST_THREADS: usize = 1000;
-/// Threads that are read at once, whether they run or not: each takes some tens of microseconds.
-const MOST_READ: usize = 32;
 /// Longest name, and longest table of lines, in bytes that are believed.
 const MOST_BYTES: u64 = 1 << 18;
 
@@ -63,48 +60,13 @@ const LANGUAGES: [Language; 2] = [
 ];
 
 /// The interpreter of one process.
-trait Interpreter: Send {
+pub(super) trait Interpreter: Send {
     /// Takes the stacks of the threads that run functions now.
     fn look(&mut self, stacks: &mut Stacks);
 
     /// Reads the stacks of threads, whether they run or not, at most so many that it is quick; the next time it goes on with those that
     /// come after them. Of an interpreter that does not tell the kernel's numbers of its threads, none.
     fn read(&mut self, _readings: &mut Vec<Reading>) {}
-}
-
-/// The stack of one thread. It says where the thread waits only if it did so from the begin of the reading to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reading {
-    pub(crate) thread: u32,
-    /// Nanoseconds of the monotonic clock.
-    pub(crate) begin_ns: u64,
-    pub(crate) end_ns: u64,
-    /// Outermost first.
-    pub(crate) stack: Vec<Frame>,
-}
-
-impl Reading {
-    /// Reads the kernel's number of a thread and its stack. One that waits does not change that: once is enough.
-    fn of(read: impl FnOnce() -> Option<(u32, Vec<Frame>)>) -> Option<Self> {
-        let begin_ns = monotonic_ns();
-        let (thread, stack) = read()?;
-        Some(Self { thread, begin_ns, end_ns: monotonic_ns(), stack })
-    }
-}
-
-/// Whose turn it is to be read, where that is not done of all threads at once.
-#[derive(Debug, Default)]
-struct Turn {
-    next: usize,
-}
-
-impl Turn {
-    /// Those of the threads whose turn it is; the next time it is that of those who come after them.
-    fn of<'a>(&mut self, threads: &'a [u64]) -> &'a [u64] {
-        let begin = if self.next < threads.len() { self.next } else { 0 };
-        self.next = begin + MOST_READ;
-        &threads[begin..self.next.min(threads.len())]
-    }
 }
 
 /// Stacks with how often each was seen, outermost first.
@@ -128,7 +90,7 @@ pub(super) struct Taken {
 impl Interpreters {
     /// Begins to sample; nothing where no process of the group runs an interpreter that is known and may be read.
     pub(super) fn begin(group: &Group) -> Option<Self> {
-        let (mut interpreters, modules) = find(group);
+        let Found { mut interpreters, modules, .. } = Found::of(group);
         if interpreters.is_empty() {
             return None;
         }
@@ -151,54 +113,36 @@ impl Interpreters {
     }
 }
 
-/// Reads the stacks of all threads that the interpreters of a group run, in a thread of its own.
-#[derive(Debug)]
-pub(crate) struct Readers {
-    stop: Sender<()>,
-    thread: JoinHandle<u64>,
+/// The interpreters of a group that may be read.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) interpreters: Vec<Box<dyn Interpreter>>,
+    /// The modules of their functions.
+    modules: BTreeSet<&'static str>,
+    /// Their processes.
+    pub(super) pids: BTreeSet<u32>,
 }
 
-impl Readers {
-    /// Begins to look for interpreters that are known and may be read, to read them, and to tell what was read.
-    pub(crate) fn begin(group: &Group, tell: impl Fn(Vec<Reading>) + Send + 'static) -> Self {
-        let (stop, stopped) = channel();
-        let group = group.clone();
-        let thread = std::thread::spawn(move || {
-            let (mut interpreters, _) = find(&group);
-            if !interpreters.is_empty() {
-                every(WAITING_PERIOD, &stopped, || {
-                    let mut readings = Vec::new();
-                    interpreters.iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
-                    tell(readings);
-                });
+impl Found {
+    pub(super) fn of(group: &Group) -> Self {
+        let mut found = Self::default();
+        for language in &LANGUAGES {
+            let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
+            let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
+            for pid in pids {
+                if let Some(interpreter) = (language.find_in)(pid) {
+                    found.interpreters.push(interpreter);
+                    found.modules.insert(language.module);
+                    found.pids.insert(pid);
+                }
             }
-            own_cpu_ns()
-        });
-        Self { stop, thread }
+        }
+        found
     }
-
-    /// Ends it; everything was told by then. It says what CPU time it took.
-    pub(crate) fn stop(self) -> u64 {
-        drop(self.stop);
-        self.thread.join().expect("reading interpreters does not panic")
-    }
-}
-
-/// The interpreters of a group that may be read, and the modules of their functions.
-fn find(group: &Group) -> (Vec<Box<dyn Interpreter>>, BTreeSet<&'static str>) {
-    let (mut interpreters, mut modules) = (Vec::new(), BTreeSet::new());
-    for language in &LANGUAGES {
-        let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
-        let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
-        let found: Vec<_> = pids.into_iter().filter_map(language.find_in).collect();
-        modules.extend((!found.is_empty()).then_some(language.module));
-        interpreters.extend(found);
-    }
-    (interpreters, modules)
 }
 
 /// Does something once in a period until it is stopped.
-fn every(period: Duration, stopped: &Receiver<()>, mut work: impl FnMut()) {
+pub(super) fn every(period: Duration, stopped: &Receiver<()>, mut work: impl FnMut()) {
     let mut next = Instant::now() + period;
     while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
         == Err(RecvTimeoutError::Timeout)
@@ -312,10 +256,10 @@ fn symbols<const COUNT: usize>(file: &Path, names: [&str; COUNT]) -> Option<[u64
 }
 
 /// The memory of another process. An address that was torn may be any number.
-struct Memory(File);
+pub(super) struct Memory(File);
 
 impl Memory {
-    fn of(pid: u32) -> Option<Self> {
+    pub(super) fn of(pid: u32) -> Option<Self> {
         File::open(format!("/proc/{pid}/mem")).ok().map(Self)
     }
 
@@ -333,6 +277,14 @@ impl Memory {
         Some(bytes)
     }
 
+    /// What there is from an address on, at most so many bytes.
+    pub(super) fn up_to(&self, at: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let read = self.0.read_at(&mut bytes, at).ok()?;
+        bytes.truncate(read);
+        Some(bytes)
+    }
+
     /// The word `offset` behind an address.
     fn word(&self, at: u64, offset: u64) -> Option<u64> {
         self.bytes(at.checked_add(offset)?).map(u64::from_le_bytes)
@@ -345,18 +297,6 @@ mod tests {
 
     fn frames(names: &str) -> Vec<Frame> {
         names.split_whitespace().map(|name| Frame { name: name.to_owned(), ..Frame::default() }).collect()
-    }
-
-    #[test]
-    fn each_of_many_threads_has_its_turn_to_be_read() {
-        let threads: Vec<u64> = (0..70).collect();
-        let mut turn = Turn::default();
-        let read: Vec<u64> = (0..3).flat_map(|_| turn.of(&threads).to_vec()).collect();
-        assert_eq!(read, threads);
-        assert_eq!(turn.of(&threads), &threads[..MOST_READ]);
-        // The rest of them ended.
-        assert_eq!(turn.of(&threads[..3]), &threads[..3]);
-        assert!(turn.of(&[]).is_empty());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Callers of code without frame pointers: from copies of stacks, and the tables by which exceptions find their way up (`.eh_frame`), which
-//! C, C++ and Rust programs and their libraries have with and without debug information.
+//! Callers of code without frame pointers, of threads that run and of those that wait: from copies of stacks, and the tables by which
+//! exceptions find their way up (`.eh_frame`), which C, C++ and Rust programs and their libraries have with and without debug information.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,7 +26,7 @@ type Bytes = Arc<[u8]>;
 
 /// Finds callers, process by process.
 #[derive(Default)]
-pub(super) struct Unwinder {
+pub(crate) struct Unwinder {
     /// What is known of a process's code.
     processes: HashMap<u32, UnwinderX86_64<Bytes>>,
     cache: CacheX86_64,
@@ -37,7 +37,7 @@ pub(super) struct Unwinder {
 
 impl Unwinder {
     /// The chain of a sample with the callers that its stack tells in place of those that frame pointers tell, where it tells more.
-    pub(super) fn chain(&mut self, pid: u32, chain: &[u64], stack: &UserStack) -> Vec<u64> {
+    pub(crate) fn chain(&mut self, pid: u32, chain: &[u64], stack: &UserStack) -> Vec<u64> {
         let Some(registers) = registers(&stack.registers) else { return chain.to_vec() };
         let (kernel, by_pointers) = split_chain(chain);
         if !self.processes.contains_key(&pid) {
@@ -152,6 +152,11 @@ fn registers(words: &[u64]) -> Option<UnwindRegsX86_64> {
         registers.set(register, value);
     }
     Some(registers)
+}
+
+/// The stack pointer among them.
+pub(crate) fn stack_pointer(words: &[u64]) -> Option<u64> {
+    registers(words).map(|registers| registers.sp())
 }
 
 fn word(bytes: &[u8], at: Option<u64>) -> Option<u64> {

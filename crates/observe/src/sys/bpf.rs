@@ -18,7 +18,7 @@ use model::units::CpuSet;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use self::programs::Instruction;
-use super::perf;
+use super::perf::{self, With};
 use crate::tracefs::Tracefs;
 
 // Source of all constants and layouts: Linux, include/uapi/linux/bpf.h and bpf_common.h.
@@ -217,7 +217,7 @@ impl Members {
         let map = hash_map(pids)?;
         let program = Program::load(&programs::follow(map.as_fd(), child), PROG_TRACEPOINT)?;
         // Once attached it runs on all CPUs.
-        let event = perf::open_tracepoint(id, cpu, false)?;
+        let event = perf::open_tracepoint(id, cpu, With::Nothing)?;
         perf::run(&event, &program.0)?;
         Ok(Self { map, _follows: event })
     }

@@ -64,7 +64,7 @@ const IOC_SET_OUTPUT: u32 = 0x2405;
 const IOC_SET_BPF: u32 = 0x4004_2408;
 const IOC_PERIOD: u32 = 0x4008_2404;
 /// Bytes of a thread's stack that go with each sample, so that callers are found without frame pointers. Most stacks are shorter.
-const STACK_BYTES: u32 = 16 * 1024;
+pub(crate) const STACK_BYTES: u32 = 16 * 1024;
 /// Any thread, or any CPU.
 const ANY: libc::c_int = -1;
 /// Where `data_head` and `data_tail` stand in the first page of a ring.
@@ -116,7 +116,7 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         config,
         sample_period,
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | copied,
-        sample_regs_user: USER_REGISTERS.iter().filter(|_| copies).map(|register| 1 << register).sum(),
+        sample_regs_user: if copies { user_registers() } else { 0 },
         sample_stack_user: stack,
         flags: DISABLED | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | heirs | mode | more,
         // One clock for all CPUs, as threads move between them.
@@ -126,19 +126,31 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
     open(attr, tid, cpu)
 }
 
-/// Opens a disabled event that records a tracepoint whenever it is reached on `cpu`, by whomever: its fields, and with `stacks`
-/// where that was. That threads begin is recorded too.
+/// What is recorded with the fields of a tracepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum With {
+    Nothing,
+    /// Where it was reached, and that threads begin.
+    Stack,
+    /// The same, and the registers of user mode.
+    StackAndRegisters,
+}
+
+/// Opens a disabled event that records a tracepoint whenever it is reached on `cpu`, by whomever.
 ///
 /// # Errors
 /// Those of perf_event_open(2): `EACCES` and `EPERM` where it is not allowed.
-pub(crate) fn open_tracepoint(id: u64, cpu: u32, stacks: bool) -> io::Result<OwnedFd> {
+pub(crate) fn open_tracepoint(id: u64, cpu: u32, with: With) -> io::Result<OwnedFd> {
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
-    let mode = if stacks { RECORD_TASKS } else { EXCLUDE_CHAIN_KERNEL | EXCLUDE_CHAIN_USER };
+    let mode = if with == With::Nothing { EXCLUDE_CHAIN_KERNEL | EXCLUDE_CHAIN_USER } else { RECORD_TASKS };
+    let registers = if with == With::StackAndRegisters { user_registers() } else { 0 };
+    let more = if registers == 0 { 0 } else { SAMPLE_REGS_USER };
     let attr = Attr {
         kind: TYPE_TRACEPOINT,
         config: id,
         sample_period: 1,
-        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | SAMPLE_RAW,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | SAMPLE_RAW | more,
+        sample_regs_user: registers,
         flags: DISABLED | SAMPLE_ID_ALL | USE_CLOCK_ID | mode,
         // One clock for all CPUs, as threads move between them.
         clock_id: libc::CLOCK_MONOTONIC,
@@ -158,6 +170,11 @@ pub(crate) fn open_tracepoint(id: u64, cpu: u32, stacks: bool) -> io::Result<Own
 pub(crate) fn open_anchor(tid: u32) -> io::Result<OwnedFd> {
     let flags = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
     open(Attr { kind: TYPE_SOFTWARE, config: DUMMY, flags, ..Attr::default() }, thread(tid)?, ANY)
+}
+
+/// A bit for each of them.
+fn user_registers() -> u64 {
+    USER_REGISTERS.iter().map(|register| 1 << register).sum()
 }
 
 fn thread(tid: u32) -> io::Result<libc::pid_t> {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use model::record::EndedBy;
 
 use super::marks::Marks;
-use crate::parse::{Context, Leaving, Wake, WakeKind};
+use crate::parse::{Context, Leaving, Site, Wake, WakeKind};
 
 /// Kinds of waits that are told apart; the stacks of further ones are left out.
 const MOST_KINDS: usize = 8192;
@@ -49,7 +49,7 @@ pub(super) struct Kind {
     pub(super) woken_from: Option<(u32, Vec<u64>)>,
 }
 
-/// Stacks of interpreters by their numbers, with how often each was read during waits.
+/// What was read during waits by its number, with how often that was.
 pub(super) type Read = BTreeMap<u32, u64>;
 
 /// How many waits, and how long they took.
@@ -112,12 +112,25 @@ enum State {
     Waits {
         since_ns: u64,
         stack: Stack,
-        /// What was read of its interpreter since then.
+        /// As [`Site`] has them.
+        registers: Vec<u64>,
+        /// What was read of its stack since then.
         read: Read,
     },
     Ready {
         since_ns: u64,
     },
+}
+
+/// A wait that goes on.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    pub(super) process: u32,
+    pub(super) chain: &'a [u64],
+    /// As [`Site`] has them.
+    pub(super) registers: &'a [u64],
+    /// What was read in it.
+    pub(super) read: &'a mut Read,
 }
 
 #[derive(Debug)]
@@ -174,7 +187,7 @@ impl Machine {
         for id in ids {
             let Some(thread) = self.threads.get_mut(&id) else { continue };
             match std::mem::replace(&mut thread.state, State::Unseen { since_ns: time_ns }) {
-                State::Waits { since_ns, stack, read } => {
+                State::Waits { since_ns, stack, read, .. } => {
                     let kind = plain(thread.process, stack.chain, EndedBy::Unfinished);
                     self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
                 }
@@ -187,9 +200,9 @@ impl Machine {
     pub(super) fn take(&mut self, wake: Wake, eyes: &mut dyn Eyes) {
         let Wake { time_ns, process, thread, what } = wake;
         match what {
-            WakeKind::Switched { name, why, next, next_name, chain } => {
+            WakeKind::Switched { name, why, next, next_name, site } => {
                 if self.processes.contains(&process) {
-                    self.left((process, thread), &name, time_ns, why, chain, eyes);
+                    self.left((process, thread), &name, time_ns, why, site, eyes);
                 }
                 self.came(next, &next_name, time_ns);
             }
@@ -215,14 +228,13 @@ impl Machine {
         }
     }
 
-    /// The stack with a number was read in a thread's interpreter between two times. Whoever waits now and did so when reading it began
-    /// waits in it: all that was recorded before its end was taken.
-    pub(super) fn read(&mut self, thread: u32, begin_ns: u64, number: u32) {
-        if let Some(Thread { state: State::Waits { since_ns, read, .. }, .. }) = self.threads.get_mut(&thread)
-            && *since_ns <= begin_ns
-        {
-            *read.entry(number).or_default() += 1;
-        }
+    /// The wait in which a thread was read, where it waits now and did so when reading it began: all that was recorded before its end was
+    /// taken.
+    pub(super) fn waiting(&mut self, thread: u32, begin_ns: u64) -> Option<Waiting<'_>> {
+        let Thread { process, state, .. } = self.threads.get_mut(&thread)?;
+        let State::Waits { since_ns, stack, registers, read } = state else { return None };
+        let wait = Waiting { process: *process, chain: &stack.chain, registers, read };
+        (*since_ns <= begin_ns).then_some(wait)
     }
 
     /// Everything so far.
@@ -242,7 +254,7 @@ impl Machine {
         name: &str,
         time_ns: u64,
         why: Leaving,
-        chain: Vec<u64>,
+        Site { chain, registers }: Site,
         eyes: &mut dyn Eyes,
     ) {
         let thread = self.threads.entry(id).or_insert_with(|| Thread::new(process, name, State::Runs));
@@ -251,7 +263,8 @@ impl Machine {
         }
         thread.early = thread.early.take().filter(|waker| waker.time_ns + EARLY_NS >= time_ns);
         // Who waits and leaves a CPU was woken and came to it. Linux 6.18 was seen to leave out all that a CPU does while it is idle.
-        if let State::Waits { since_ns, stack, read } = std::mem::replace(&mut thread.state, State::Runs) {
+        if let State::Waits { since_ns, stack, read, .. } = std::mem::replace(&mut thread.state, State::Runs)
+        {
             let kind = plain(thread.process, stack.chain, EndedBy::Unknown);
             self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
         }
@@ -262,7 +275,7 @@ impl Machine {
             Leaving::Waits => {
                 let marks = eyes.marks(&chain);
                 let stack = Stack { chain, marks };
-                thread.state = State::Waits { since_ns: time_ns, stack, read: Read::new() };
+                thread.state = State::Waits { since_ns: time_ns, stack, registers, read: Read::new() };
             }
         }
     }
@@ -277,7 +290,7 @@ impl Machine {
         match std::mem::replace(&mut thread.state, State::Runs) {
             State::Ready { since_ns } => self.close_ready(id, since_ns, time_ns),
             State::Waits { since_ns, .. } if early.is_some() => self.close_ready(id, since_ns, time_ns),
-            State::Waits { since_ns, stack, read } => {
+            State::Waits { since_ns, stack, read, .. } => {
                 let kind = plain(thread.process, stack.chain, EndedBy::Unknown);
                 self.close(id, kind, Sum::one(time_ns.saturating_sub(since_ns), read));
             }
@@ -294,7 +307,7 @@ impl Machine {
         let time_ns = waker.time_ns;
         let ready = State::Ready { since_ns: time_ns };
         let (since_ns, stack, read) = match std::mem::replace(&mut thread.state, ready) {
-            State::Waits { since_ns, stack, read } => (since_ns, stack, read),
+            State::Waits { since_ns, stack, read, .. } => (since_ns, stack, read),
             State::Unseen { since_ns } => (since_ns, Stack::default(), Read::new()),
             State::Runs => {
                 (thread.state, thread.early) = (State::Runs, Some(waker));

@@ -26,11 +26,11 @@ int main(void) {
 }
 "#;
 
-/// The program in C, built with `flags`; nothing, and the reason said, without a compiler.
-fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
+/// A program in C, built with `flags`; nothing, and the reason said, without a compiler.
+pub(crate) fn built(name: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
     let stem = std::env::temp_dir().join(format!("observe-{}-{name}", std::process::id()));
     let source = stem.with_extension("c");
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let status =
         Command::new("cc").args(flags).arg("-o").arg(&stem).arg(&source).stderr(Stdio::null()).status();
     std::fs::remove_file(&source).unwrap();
@@ -42,7 +42,7 @@ fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 pub(crate) fn sampled_program(name: &str, flags: &[&str]) -> Option<Profile> {
-    let program = built(name, flags)?;
+    let program = built(name, PROGRAM, flags)?;
     let profile = sampled(Fixture::start(&mut Command::new(&program)));
     std::fs::remove_file(&program).unwrap();
     profile

@@ -1,5 +1,7 @@
 //! Servers that wait in known ways are watched, and what ended their waits is found.
 
+mod native;
+
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;

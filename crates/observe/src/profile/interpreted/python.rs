@@ -12,11 +12,10 @@ use self::layout::{
     FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, OFFSETS_BYTES,
     layout,
 };
-use super::{
-    Interpreter, MOST_THREADS, Memory, READS, Reading, Stacks, ThreadIds, Turn, is_running, symbols, word,
-};
+use super::{Interpreter, MOST_THREADS, Memory, READS, Stacks, ThreadIds, is_running, symbols, word};
 use crate::file::optional;
 use crate::parse::{line_at, line_by_ranges, line_by_steps, mappings, string_kind, string_of, version_of};
+use crate::profile::readers::{Read, Reading, Turn};
 
 /// The symbol at which an interpreter keeps all it has.
 const RUNTIME: &str = "_PyRuntime";
@@ -84,7 +83,7 @@ impl Interpreter for Python {
         for thread in self.turn.of(&threads) {
             readings.extend(Reading::of(|| {
                 let (number, stack) = (self.memory.word(*thread, at)?, self.stack(*thread)?);
-                Some((self.ids.find(number)?, stack))
+                Some((self.ids.find(number)?, Read::Interpreted(stack)))
             }));
         }
     }

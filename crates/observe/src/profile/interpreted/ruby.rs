@@ -12,11 +12,10 @@ use self::layout::{
     NAMES, NEXT_THREAD, ORIGINAL_NAME, STACK, STACK_WORDS, STRING_AT, ThreadId, VARIABLES, WORDS, WORDS_AT,
     layout,
 };
-use super::{
-    Interpreter, MOST_THREADS, Memory, READS, Reading, Stacks, ThreadIds, Turn, is_running, symbols, word,
-};
+use super::{Interpreter, MOST_THREADS, Memory, READS, Stacks, ThreadIds, is_running, symbols, word};
 use crate::file::optional;
 use crate::parse::{Mapping, entry_at, function_of, index_bytes, is_of_c, is_ruby, mappings, ruby_version};
+use crate::profile::readers::{Read, Reading, Turn};
 
 /// The symbols at which an interpreter keeps its version and all it has.
 const SYMBOLS: [&str; 2] = ["ruby_version", "ruby_current_vm_ptr"];
@@ -87,7 +86,7 @@ impl Interpreter for Ruby {
         for thread in self.turn.of(&threads) {
             readings.extend(Reading::of(|| {
                 let (number, stack) = (self.number(*thread, id)?, self.stack(*thread)?);
-                Some((self.ids.find(number)?, stack))
+                Some((self.ids.find(number)?, Read::Interpreted(stack)))
             }));
         }
     }

@@ -73,8 +73,8 @@ impl Script {
 
     fn leaves(&mut self, id: u32, why: Leaving, place: u64) -> &mut Self {
         let name = format!("thread {id}");
-        let what =
-            WakeKind::Switched { name, why, next: 0, next_name: "idle".to_owned(), chain: vec![place] };
+        let site = Site { chain: vec![place], registers: vec![place + 1] };
+        let what = WakeKind::Switched { name, why, next: 0, next_name: "idle".to_owned(), site };
         self.take(SERVER, id, what)
     }
 
@@ -84,7 +84,8 @@ impl Script {
 
     fn comes(&mut self, id: u32) -> &mut Self {
         let (name, next_name) = ("idle".to_owned(), format!("thread {id}"));
-        let what = WakeKind::Switched { name, why: Leaving::Preempted, next: id, next_name, chain: vec![0] };
+        let site = Site { chain: vec![0], ..Site::default() };
+        let what = WakeKind::Switched { name, why: Leaving::Preempted, next: id, next_name, site };
         self.take(0, 0, what)
     }
 
@@ -103,6 +104,14 @@ impl Script {
             self.comes(*id).take(SERVER, *id, WakeKind::Sent);
         }
         self
+    }
+
+    /// What has this number is read of a thread.
+    fn read(&mut self, id: u32, begin_ns: u64, number: u32) {
+        if let Some(wait) = self.machine.waiting(id, begin_ns) {
+            assert_eq!((wait.process, wait.registers), (SERVER, &[wait.chain[0] + 1][..]));
+            *wait.read.entry(number).or_default() += 1;
+        }
     }
 
     /// What ended how much time, without what took none.
@@ -215,20 +224,20 @@ fn what_was_read_is_of_the_wait_that_it_lies_in_and_of_no_other() {
     let mut script = Script::new();
     script.serves(&[11]);
     // While it runs; from before it waits; twice in the wait; of a thread that is not known.
-    script.machine.read(11, 50, 1);
+    script.read(11, 50, 1);
     script.at(100).waits(11, LOCK);
-    script.machine.read(11, 90, 2);
-    script.machine.read(11, 100, 3);
-    script.machine.read(11, 200, 3);
-    script.machine.read(99, 200, 4);
+    script.read(11, 90, 2);
+    script.read(11, 100, 3);
+    script.read(11, 200, 3);
+    script.read(99, 200, 4);
     script.at(300).wakes((SERVER, 12), 11, Context::Task, ELSEWHERE);
     // It is ready, and then waits again: the reading that began in the first wait is of neither.
-    script.machine.read(11, 250, 5);
+    script.read(11, 250, 5);
     script.at(310).comes(11).at(320).waits(11, ELSEWHERE);
-    script.machine.read(11, 250, 6);
+    script.read(11, 250, 6);
     script.at(400).wakes((CLIENT, 21), 11, Context::Soft, FROM_SENDER).at(410).comes(11);
     script.at(500).waits(11, TIMER);
-    script.machine.read(11, 600, 7);
+    script.read(11, 600, 7);
     let (_, waited) = script.end(1000);
     assert_eq!(read_in(&waited, EndedBy::Lock), [(3, 2)]);
     assert_eq!(read_in(&waited, EndedBy::Client), []);
