@@ -1,4 +1,4 @@
-//! The corpus: published slowdowns of real software, recorded once, and what today's rules say of each.
+//! The corpus: published slowdowns of real software and such by authors who had not seen the rules, recorded once, and what today's rules say of each.
 //!
 //! A recording and its truth are data of the workspace; the findings on them are worked out anew by every test run. So a change of
 //! rules shows at once, and a run that no longer reads does too.

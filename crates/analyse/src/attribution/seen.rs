@@ -149,8 +149,9 @@ pub enum Seen {
     },
     /// Requests that wait for each other while the CPUs are idle.
     FewAtATime {
-        /// Requests that are served at a time.
-        served: f64,
+        /// Requests that are served at a time: by the quickest twentieth of the answers at the equal rate, which wait for no others, and by
+        /// half of them, of which some may.
+        served: [f64; 2],
         /// Requests under way.
         in_flight: f64,
         /// Where in the program.

@@ -47,6 +47,14 @@ const FUNCTIONS: [&[&str]; 5] = [
         "time.Sleep",
         "time.goFunc",
         "golang.org/x/sync/",
+        // What passes bytes on; `net.` and `io.` begin names of Java, too.
+        "net.(*",
+        "net/",
+        "io.(*",
+        "io.Read",
+        "io.copy",
+        "bufio.(*",
+        "crypto/tls.",
     ],
     // Java
     &["java.", "jdk.", "sun.", "Interpreter", "StubRoutines", "call_stub", "complete_monitor_locking_"],
@@ -150,6 +158,11 @@ mod tests {
                 "main.handle;database/sql.(*DB).conn;runtime.selectgo;runtime.gopark",
                 "database/sql.(*DB).conn",
             ),
+            (
+                "main.(*Conn).ask;bufio.(*Reader).ReadString;net.(*netFD).Read;runtime.gopark",
+                "main.(*Conn).ask",
+            ),
+            ("net.sf.shop.Cart.load;java.util.concurrent.locks.ReentrantLock.lock", "net.sf.shop.Cart.load"),
             ("main.limit;golang.org/x/sync/semaphore.(*Weighted).Acquire;runtime.chanrecv1", "main.limit"),
             (
                 "com.shop.Cart.load;java.util.concurrent.locks.ReentrantLock.lock;Parker::park @ libjvm.so",

@@ -8,6 +8,9 @@ use model::units::{format_ns, percent};
 use super::{joined, stalls};
 use crate::words::names::change_words;
 
+/// Two figures are one within this factor.
+const ALIKE: f64 = 1.5;
+
 /// One thing that was seen, as a clause.
 pub(super) fn words(seen: &Seen) -> String {
     match seen {
@@ -57,10 +60,14 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::DelayedAcks { answers, acks, pieces } => delayed(*answers, *acks, *pieces),
         Seen::FewAtATime { served, in_flight, functions, unhurried_ns, response_ns } => {
             let [unhurried, response] = [unhurried_ns, response_ns].map(|ns| format_ns(*ns));
-            let place = place(functions);
+            let (place, [fewest, most]) = (place(functions), *served);
+            let served = match most <= ALIKE * fewest {
+                true => format!("about {most:.1}"),
+                false => format!("between {fewest:.1} and {most:.1}"),
+            };
             format!(
-                "serving about {served:.1} of the {in_flight:.0} requests under way at a time{place}: at the equal rate it \
-                 answers in {unhurried}, at capacity in {response}, while its CPUs are idle (a pool or a limit with few places)"
+                "serving {served} of the {in_flight:.0} requests under way at a time{place}: at the equal rate it answers in \
+                 {unhurried}, at capacity in {response}, while its CPUs are idle (a lock, a pool or a limit with few places)"
             )
         }
         Seen::AllLate { or_turn, functions, late, counted } => {
@@ -291,5 +298,30 @@ fn had_waited(behind: Option<EndedBy>) -> &'static str {
         Some(EndedBy::Disk) => ", which had waited for the disk",
         Some(EndedBy::Service) => ", which had waited for another service",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_are_served_has_two_ends_where_requests_wait_for_each_other_at_the_equal_rate_too() {
+        let said = |served| {
+            words(&Seen::FewAtATime {
+                served,
+                in_flight: 47.0,
+                functions: Vec::new(),
+                unhurried_ns: 26.6e6,
+                response_ns: 68.3e6,
+            })
+        };
+        for (served, expected) in [
+            ([5.0, 5.6], "serving about 5.6 of the 47 requests"),
+            ([1.0, 20.2], "serving between 1.0 and 20.2 of the 47 requests"),
+        ] {
+            let said = said(served);
+            assert!(said.starts_with(expected), "{said}");
+        }
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn page(judged: &[Judged]) -> String {
     let first_run = of_role(judged, true);
     let training = of_role(judged, false);
     let mut text = format!(
-        "# Recorded slowdowns\n\n{}\n\nEach pair is a published slowdown of real software, without the fault and with it, recorded once by `whyslow \
-         compare` and kept in [corpus](../../corpus/README.md). What follows is what the rules of today say of the recordings; a test holds the page \
+        "# Recorded slowdowns\n\n{}\n\nEach pair is a published slowdown of real software, or a service by an author who had not seen the rules, without the fault and \
+         with it, recorded once by `whyslow compare` and kept in [corpus](../../corpus/README.md). What follows is what the rules of today say of the recordings; a test holds the page \
          against them. Repeat with `{COMMAND}`.\n\n",
         headline(&first_run)
     );

@@ -337,8 +337,10 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
         Some(false) if !pair.fast.full => pair.fast.response_ns.clamp(unhurried_ns, response_ns),
         _ => unhurried_ns,
     };
+    let quickest_ns = pair.slow.unhurried_shape.as_ref().and_then(|shape| shape.percentile_ns(QUICK));
+    let served = [quickest_ns.map_or(takes_ns, |ns| ns.min(takes_ns)), takes_ns];
     let seen = Seen::FewAtATime {
-        served: in_flight * takes_ns / response_ns,
+        served: served.map(|ns| in_flight * ns / response_ns),
         in_flight,
         functions: functions(pair),
         unhurried_ns,

@@ -81,18 +81,24 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         let seen = (idle_ns > 0.0).then(|| seen(pair, cause, waited))??;
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
-    let suspects = grown.into_iter().filter_map(suspect);
+    let suspects: Vec<Suspect> = grown.into_iter().filter_map(suspect).collect();
     match few_at_a_time(pair).pop() {
-        // The loop sleeps until the next timer of those who have their turn: what all others wait for is theirs.
-        Some(turn) => {
-            let whose = |one: Suspect| match one.id {
-                CauseId::TimerWait => Suspect { idle_ns: one.idle_ns, ..turn.clone() },
-                _ => one,
-            };
-            suspects.map(whose).collect()
-        }
-        None => suspects.collect(),
+        Some(turn) if suspects.iter().any(|one| one.id == CauseId::TimerWait) => with_turn(suspects, turn),
+        _ => suspects,
     }
+}
+
+/// The same where requests wait for a turn: the loop sleeps until the next timer of those who have theirs. What all others wait for is
+/// theirs, and so is what no other cause carries.
+fn with_turn(mut suspects: Vec<Suspect>, turn: Suspect) -> Vec<Suspect> {
+    let others = suspects.iter().filter(|one| one.id != CauseId::TimerWait);
+    let idle_ns = turn.idle_ns - others.map(|one| one.idle_ns).sum::<f64>();
+    for one in &mut suspects {
+        if one.id == CauseId::TimerWait {
+            *one = Suspect { idle_ns: idle_ns.max(one.idle_ns), ..turn.clone() };
+        }
+    }
+    suspects
 }
 
 /// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
