@@ -112,6 +112,20 @@ fn what_was_seen_of_a_server_that_watching_slowed_is_not_told() {
     assert!(!pass.used && pass.text.contains("times slower"), "{}", pass.text);
 }
 
+/// Arms that keep this share of their one CPU busy.
+fn keep_busy(run: &mut Run, arms: [(&str, f64); 2]) {
+    for (arm, busy) in arms {
+        change(run, arm, 0, |window| {
+            let busy_ns = (window.target.wall_ns as f64 * busy) as u64;
+            window.target.cpu.total_ns = busy_ns;
+            (window.target.cpu.user_ns, window.target.cpu.system_ns) = (busy_ns / 2, busy_ns / 2);
+            window.target.busiest_thread_ns = busy_ns / 2;
+            (window.server_cpus.cpus, window.server_cpus.user_ns) = (1, busy_ns);
+            window.server_cpus.idle_ns = window.target.wall_ns - busy_ns;
+        });
+    }
+}
+
 /// A connection pool with one place: whoever gives it back had waited for the database. The other server does not lack CPU time by
 /// much, so that nobody looked at what it waits for.
 #[test]
@@ -124,16 +138,7 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
         };
         let places: Vec<WaitLeaf> = (1..=20).map(place).collect();
         let mut run = with_waits_in("take_a_place", &places, false);
-        for (arm, busy) in [("main", baseline_busy), ("pr", 0.2)] {
-            change(&mut run, arm, 0, |window| {
-                let busy_ns = (window.target.wall_ns as f64 * busy) as u64;
-                window.target.cpu.total_ns = busy_ns;
-                (window.target.cpu.user_ns, window.target.cpu.system_ns) = (busy_ns / 2, busy_ns / 2);
-                window.target.busiest_thread_ns = busy_ns / 2;
-                (window.server_cpus.cpus, window.server_cpus.user_ns) = (1, busy_ns);
-                window.server_cpus.idle_ns = window.target.wall_ns - busy_ns;
-            });
-        }
+        keep_busy(&mut run, [("main", baseline_busy), ("pr", 0.2)]);
         let findings = analyse(&run);
         named(&findings).first().map(|cause| (cause.id.name(), cause.text.clone()))
     };
@@ -155,9 +160,11 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
 #[test]
 fn who_is_seen_to_sleep_in_a_futex_waits_for_no_lock() {
     let first = |function: &str, ended_by| {
-        let run = planted(Plant { calls: &[("futex", 1.0)], idle_rate: Some(0.1), ..Plant::NONE });
+        let run = planted(Plant { calls: &[("futex", 1.0)], idle_rate: Some(0.5), ..Plant::NONE });
         let waits = [WaitLeaf { count: 10_000, ..leaf(ended_by, Some("server"), 400_000_000) }];
-        let findings = analyse(&add_waits(run, function, &waits, false));
+        let mut run = add_waits(run, function, &waits, false);
+        keep_busy(&mut run, [("main", 0.6), ("pr", 0.2)]);
+        let findings = analyse(&run);
         named(&findings).first().map(|cause| (cause.id.name(), cause.text.clone()))
     };
     let (name, text) = first("nanosleep", EndedBy::Timer).unwrap();
