@@ -137,14 +137,10 @@ fn compare(session: &Session<'_>, words: &[&str], dir: &Path) -> anyhow::Result<
     let planted = root().join("targets/.build/planted/plain/planted");
     let server = format!("{} --port {{port}} --work {}", planted.display(), session.work_ns);
     // The same code in both, so that they differ by the amount alone: the call of a plant that does nothing costs 1 %.
-    let (base, arm) = match session.percent {
-        None => (format!("{server} --plant none"), format!("{server} --plant none")),
-        Some(percent) => (
-            format!("{server} --plant share --amount 0"),
-            format!("{server} --plant share --amount {}", (percent * 100.0).round()),
-        ),
-    };
-    let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
+    let [base, arm] = [("base", 0.0), ("arm", 100.0)].map(|(name, times)| match session.percent {
+        None => format!("{name}={server} --plant none"),
+        Some(percent) => format!("{name}={server} --plant share --amount {}", (percent * times).round()),
+    });
     let mut argv = vec![session.program, "compare", &base, &arm];
     argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--format", "json"]);
     // Whether a cause is named where there is nothing to explain is asked; what explains a planted share is asked by `why`.

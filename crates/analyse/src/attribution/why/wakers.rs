@@ -66,19 +66,19 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     if !are_recorded(pair) {
         return Vec::new();
     }
-    let [slow, fast] = [pair.slow, pair.fast].map(|arm| {
-        let ns = by_cause(arm).into_iter().map(|(cause, [ns, _])| (cause, ns));
-        ns.collect::<BTreeMap<CauseId, f64>>()
-    });
-    let more = |cause: &CauseId, ns: f64| (ns - fast.get(cause).copied().unwrap_or(0.0)).max(0.0);
-    let grown: Vec<(CauseId, f64)> = slow.iter().map(|(cause, ns)| (*cause, more(cause, *ns))).collect();
+    let both = [pair.slow, pair.fast].map(by_cause);
+    let of = |cause: &CauseId| both.each_ref().map(|arm| arm.get(cause).map_or(0.0, |[ns, _]| *ns));
+    let more = |cause: &CauseId| {
+        let [slow, fast] = of(cause);
+        (*cause, (slow - fast).max(0.0))
+    };
+    let grown: Vec<(CauseId, f64)> = both[0].keys().map(more).collect();
     let all: f64 = grown.iter().map(|(_, ns)| ns).sum();
     let carried_ns = pair.idle_ns * weight(pair, all);
     let suspect = |(cause, ns): (CauseId, f64)| {
         let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
-        let waited = [slow.get(&cause), fast.get(&cause)].map(|ns| ns.copied().unwrap_or(0.0));
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
-        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, waited))??;
+        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, of(&cause)))??;
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
     let suspects: Vec<Suspect> = grown.into_iter().filter_map(suspect).collect();
