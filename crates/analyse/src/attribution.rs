@@ -1,6 +1,7 @@
 //! What explains a difference that was shown.
 
 pub(crate) mod cause;
+pub(crate) mod parked;
 pub mod profile;
 pub(crate) mod seen;
 pub(crate) mod split;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 use cause::{Cause, Grade};
 use model::plan::CauseId;
+use parked::ParkedRow;
 use profile::ProfileDifference;
 use seen::Seen;
 use split::Split;
@@ -47,6 +49,8 @@ pub(crate) struct Attribution {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What ended the waits of each arm's threads.
     pub(crate) waited: Vec<WaitRow>,
+    /// For what each arm's goroutines waited.
+    pub(crate) parked: Vec<ParkedRow>,
     /// What arms wait for whose CPUs are idle: name, and what was seen.
     pub(crate) waits: Vec<(String, Vec<Seen>)>,
     /// What no cause carries of each arm's gap.
@@ -76,7 +80,8 @@ impl Attribution {
         let said = all_gap_nodes(sheet, comparisons, &tree);
         let causes = unless_said([split, why.causes].concat(), &said.rows);
         let waited = if asked { waits::rows(facts) } else { Vec::new() };
-        let placed = |cause: Cause| cause.placed(tree.iter().map(|(_, row)| row), &waited);
+        let parked = if asked { parked::rows(facts) } else { Vec::new() };
+        let placed = |cause: Cause| cause.placed(tree.iter().map(|(_, row)| row), &waited, &parked);
         let causes = causes.into_iter().map(placed).collect();
         Self {
             said: said.rows,
@@ -85,6 +90,7 @@ impl Attribution {
             causes: most_important_first(sheet, causes, &why.first),
             ledger: why.ledger,
             waited,
+            parked,
             waits: why.waits,
             rests: why.rests,
             most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),

@@ -2,6 +2,8 @@
 
 mod search;
 
+use std::collections::BTreeSet;
+
 use model::plan::HistoryAnswer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use stats::verdict::HigherIs;
 
 use crate::facts::metric::Metric;
 use crate::verdicts::{Comparison, Verdict};
-pub use search::{BisectAsk, BisectNext, BisectPurpose, Bisection};
+pub use search::{BisectAsk, BisectNext, BisectPair, BisectPurpose, BisectTold, Bisection};
 
 /// Version of the JSON.
 pub const BISECT_SCHEMA: u32 = 1;
@@ -60,7 +62,8 @@ fn slower_ln(metric: Metric, ratio: f64) -> f64 {
     }
 }
 
-/// What a step found out about a commit, as it is stored.
+/// What a step found out about a commit, as it is stored. Of a commit that is compared with another one than the good end, it is said in
+/// relation to that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepAnswer {
@@ -96,9 +99,11 @@ impl From<StepAnswer> for HistoryAnswer {
     }
 }
 
-/// One comparison on the way.
+/// One commit that was compared with another on the way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BisectStep {
+    /// Number of the comparison, from 1: commits with the same number were measured side by side.
+    pub comparison: u32,
     /// The commit.
     pub commit: String,
     /// What it was compared with.
@@ -120,37 +125,38 @@ pub struct BisectStep {
 }
 
 impl BisectStep {
-    /// Makes a step from the row of a comparison. The caller, which knows what was asked, gives the `answer`.
+    /// Makes a step of the comparison with this number, about the first commit and what it was compared with. `row` is the reason
+    /// if nothing was measured. The caller, which knows what was asked, gives the `answer`.
     #[must_use]
-    pub fn from_comparison(commit: &str, against: &str, row: &Comparison, answer: HistoryAnswer) -> Self {
-        let void = row.void_by.first().map(|gate| format!("gate {gate} failed"));
+    pub fn new(
+        comparison: u32,
+        [commit, against]: [&str; 2],
+        row: Result<&Comparison, String>,
+        answer: HistoryAnswer,
+    ) -> Self {
+        let (row, reason) = match row {
+            Ok(row) => (Some(row), row.void_by.first().map(|gate| format!("gate {gate} failed"))),
+            Err(reason) => (None, Some(reason)),
+        };
         Self {
+            comparison,
             commit: commit.to_owned(),
             against: against.to_owned(),
             answer: answer.into(),
-            ratio: row.ratio,
-            ci_low: row.ci_low,
-            ci_high: row.ci_high,
-            level: row.level,
-            blocks: row.blocks,
-            reason: void,
+            ratio: row.and_then(|row| row.ratio),
+            ci_low: row.and_then(|row| row.ci_low),
+            ci_high: row.and_then(|row| row.ci_high),
+            level: row.and_then(|row| row.level),
+            blocks: row.map_or(0, |row| row.blocks),
+            reason,
         }
     }
 
-    /// A step in which nothing was measured.
+    /// Returns how many comparisons `steps` are of, without those in which nothing was measured.
     #[must_use]
-    pub fn broken(commit: &str, against: &str, reason: &str) -> Self {
-        Self {
-            commit: commit.to_owned(),
-            against: against.to_owned(),
-            answer: StepAnswer::Broken,
-            ratio: None,
-            ci_low: None,
-            ci_high: None,
-            level: None,
-            blocks: 0,
-            reason: Some(reason.to_owned()),
-        }
+    pub fn comparisons(steps: &[Self]) -> u32 {
+        let measured = steps.iter().filter(|step| step.answer != StepAnswer::Broken);
+        measured.map(|step| step.comparison).collect::<BTreeSet<u32>>().len() as u32
     }
 }
 
@@ -180,10 +186,13 @@ pub struct Bisected {
     pub metric: Metric,
     /// Number of commits after the good end, up to and including the bad one.
     pub commits: u32,
-    /// Every comparison, and every commit that was skipped, in order: the first compares the two ends, the last the commit
-    /// that was found with its parent, or the ends of `between`.
+    /// Every commit that was compared or skipped, in order: the first compares the two ends, the last the commit that was found
+    /// with its parent, or the ends of `between`. The first comparison and the last one can hold two commits, each a step with
+    /// the same `comparison`.
     pub steps: Vec<BisectStep>,
-    /// Steps that a search of so many commits takes if each of them decides.
+    /// Comparisons that were made: at most as many as there are steps.
+    pub comparisons: u32,
+    /// Comparisons that a search of so many commits takes at most if every commit builds and each of them decides.
     pub most_steps: u32,
     /// The commit; absent if none could be singled out.
     pub commit: Option<NamedCommit>,
@@ -202,6 +211,20 @@ pub struct Bisected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commits_side_by_side_are_one_comparison_and_what_was_not_measured_is_none() {
+        let step = |number, answer| {
+            let row = row(Metric::Rate, Verdict::Equal, [1.0, 0.99, 1.01]);
+            let measured = if answer == HistoryAnswer::Broken { Err("no".to_owned()) } else { Ok(&row) };
+            BisectStep::new(number, ["a", "b"], measured, answer)
+        };
+        use HistoryAnswer::{Bad, Broken, Good, Open};
+        let steps = [(1, Bad), (1, Good), (2, Broken), (3, Open), (4, Good), (4, Bad)];
+        assert_eq!(BisectStep::comparisons(&steps.map(|(number, answer)| step(number, answer))), 3);
+        let broken = step(2, Broken);
+        assert_eq!((broken.reason.as_deref(), broken.blocks, broken.ratio), (Some("no"), 0, None));
+    }
 
     pub(super) fn row(metric: Metric, verdict: Verdict, [ratio, low, high]: [f64; 3]) -> Comparison {
         let json = serde_json::json!({

@@ -12,6 +12,7 @@ pub(crate) mod detail;
 pub(crate) mod functions;
 pub(crate) mod metric;
 pub(crate) mod observed;
+pub(crate) mod parked;
 pub(crate) mod passes;
 mod peaks;
 pub(crate) mod resources;

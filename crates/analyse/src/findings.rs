@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::Cause;
+use crate::attribution::parked::ParkedRow;
 use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
 use crate::attribution::tree::AttributionRow;
@@ -98,6 +99,9 @@ pub struct Findings {
     /// none if its wakers were not seen; `passes` says why.
     #[serde(default)]
     pub waits: Vec<WaitRow>,
+    /// For what goroutines of Go waited, most first, at most 16 rows for each arm. An arm has none if none were seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goroutines: Vec<ParkedRow>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
@@ -319,6 +323,7 @@ pub fn analyse(run: &Run) -> Findings {
         smaller: attribution.smaller,
         new_functions: attribution.new_functions,
         waits: attribution.waited,
+        goroutines: attribution.parked,
         ledger: attribution.ledger,
         passes: facts.passes,
         splits: attribution.splits,
@@ -333,6 +338,19 @@ pub fn analyse(run: &Run) -> Findings {
     findings
 }
 
+/// Everything that follows from a run if the arm at the place `baseline` of its plan is the baseline.
+#[must_use]
+pub fn analyse_from(run: &Run, baseline: usize) -> Findings {
+    analyse(&turned(run, baseline))
+}
+
+/// The run with another arm as the baseline.
+pub(crate) fn turned(run: &Run, baseline: usize) -> Run {
+    let mut turned = run.clone();
+    turned.manifest.plan.baseline = baseline;
+    turned
+}
+
 /// The findings with each arm in turn as the baseline: first the plan's own, then the others in the order of the plan.
 ///
 /// A second copy of the baseline is an arm like any other, but never a baseline itself.
@@ -343,14 +361,7 @@ pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
     let second = sheet::second_baseline(plan, &plan.arms[own].name);
     let others = (0..plan.arms.len())
         .filter(|index| *index != own && second.as_ref() != Some(&plan.arms[*index].name));
-    let mut turned = run.clone();
-    std::iter::once(own)
-        .chain(others)
-        .map(|index| {
-            turned.manifest.plan.baseline = index;
-            analyse(&turned)
-        })
-        .collect()
+    std::iter::once(own).chain(others).map(|index| analyse_from(run, index)).collect()
 }
 
 pub(crate) fn unfinished(run: &Run) -> Option<Unfinished> {

@@ -12,7 +12,7 @@ use stats::verdict::{Question, decide};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::{Sheet, by_block};
-use crate::findings::{FINDINGS_SCHEMA, Findings, Unfinished, analyse, unfinished};
+use crate::findings::{FINDINGS_SCHEMA, Findings, Unfinished, analyse_from, unfinished};
 use crate::gates;
 use crate::verdicts::Verdict;
 
@@ -125,10 +125,9 @@ type From = BTreeMap<String, Findings>;
 
 /// Findings with `step` as the baseline.
 fn turned(run: &Run, step: &str) -> Findings {
-    let mut turned = run.clone();
-    let plan = &mut turned.manifest.plan;
-    plan.baseline = plan.arms.iter().position(|arm| arm.name == step).unwrap_or(plan.baseline);
-    analyse(&turned)
+    let plan = &run.manifest.plan;
+    let baseline = plan.arms.iter().position(|arm| arm.name == step).unwrap_or(plan.baseline);
+    analyse_from(run, baseline)
 }
 
 fn of_metric(sheet: &Sheet, from: &From, steps: &[String], metric: Metric) -> MetricLadder {

@@ -27,8 +27,11 @@ mod warned;
 mod watched;
 
 pub use attribution::cause::{Carries, Cause, CauseSays, Grade, TestOutcome, Tested};
+pub use attribution::parked::ParkedRow;
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
-pub use attribution::seen::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Seen};
+pub use attribution::seen::{
+    Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, ParkedSeen, Seen,
+};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
 pub use attribution::tree::new_function::NewFunction;
@@ -36,8 +39,8 @@ pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_
 pub use attribution::waits::WaitRow;
 pub use attribution::why::{LedgerLine, RestOfGap};
 pub use bisect::{
-    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Halfway,
-    NamedCommit, StepAnswer,
+    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPair, BisectPurpose, BisectStep, BisectTold, Bisected,
+    Bisection, Halfway, NamedCommit, StepAnswer,
 };
 pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, ClaimSays, FigureFindings, FunctionCost,
@@ -65,7 +68,7 @@ pub use fail_if::{
 };
 pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, Sent, Unfinished,
-    VoidReason, VoidRound, analyse, analyse_each_baseline,
+    VoidReason, VoidRound, analyse, analyse_each_baseline, analyse_from,
 };
 pub use gates::{
     Answered, AnswersDiffer, BiasSource, Differing, Fault, Gate, GateSays, Stalled, Unlike, difference,

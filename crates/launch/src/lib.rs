@@ -47,7 +47,7 @@ pub use git::{GitError, Repository, WORK_TREE};
 pub use launcher::{ENV_PADDING, Launcher, OWN_FOLDER, Spec, role};
 pub use listen::listeners;
 pub use log::log_tail;
-pub use port::{free_port, port_free};
+pub use port::{Port, free_port, port_free};
 pub use probe::{probe, probe_with_body};
 pub use process::{Exit, Process, Stopped};
 pub use program::{executable_of, sha256, sha256_file};

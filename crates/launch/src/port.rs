@@ -3,7 +3,8 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
 
 use model::plan::SplitMix64;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use crate::LaunchError;
 
@@ -12,6 +13,29 @@ const FIRST_PORT: u16 = 10_000;
 /// Ports drawn before the choice is left to the kernel: with a quarter of them taken, all fail once in 10^38 times.
 const DRAWS: u32 = 64;
 
+/// A port on 127.0.0.1 that nobody had when it was drawn, and that no other process draws by [`free_port`] while this is held: until
+/// the server that it is for listens.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    /// A socket whose name is the port's; absent where nobody here chose the port.
+    _claim: Option<OwnedFd>,
+}
+
+impl Port {
+    /// The port of a server that takes no other.
+    #[must_use]
+    pub fn fixed(number: u16) -> Self {
+        Self { number, _claim: None }
+    }
+
+    /// Returns its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
 /// A port on 127.0.0.1 that nothing listens on, nor takes datagrams on, drawn by `seed`.
 ///
 /// It lies outside the range from which the kernel takes the local ports of connections: there, a connection to a port
@@ -19,21 +43,32 @@ const DRAWS: u32 = 64;
 ///
 /// # Errors
 /// [`LaunchError::NoPort`] where the kernel refuses to bind any.
-pub fn free_port(seed: u64) -> Result<u16, LaunchError> {
+pub fn free_port(seed: u64) -> Result<Port, LaunchError> {
     let ephemeral =
         ephemeral_range(&fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default());
     let mut random = SplitMix64::fork(seed, "port", 0);
     let span = u64::from(u16::MAX - FIRST_PORT) + 1;
     let drawn = (0..DRAWS)
         .map(|_| FIRST_PORT + u16::try_from(random.below(span)).expect("the span of ports fits 16 bits"))
-        .find(|port| !ephemeral.contains(port) && port_free(*port));
-    match drawn {
-        Some(port) => Ok(port),
+        .filter(|number| !ephemeral.contains(number))
+        .find_map(|number| claim(number).filter(|_| port_free(number)).map(|claim| (number, Some(claim))));
+    let (number, claim) = match drawn {
+        Some(drawn) => drawn,
         None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .and_then(|socket| socket.local_addr())
-            .map(|address| address.port())
-            .map_err(LaunchError::NoPort),
-    }
+            .map(|address| (address.port(), None))
+            .map_err(LaunchError::NoPort)?,
+    };
+    Ok(Port { number, _claim: claim })
+}
+
+/// Keeps other processes from drawing a port; nothing where one has. Two that drew the same, as with one seed they do, would find it free until
+/// one of their servers listens. The name is an abstract one: of this network namespace, as ports are, and gone with the process.
+fn claim(number: u16) -> Option<OwnedFd> {
+    let name = SocketAddrUnix::new_abstract_name(format!("whyslow-port-{number}").as_bytes()).ok()?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    bind(&socket, &name).ok()?;
+    Some(socket)
 }
 
 /// Whether a server could listen on this port of 127.0.0.1 now.
@@ -72,10 +107,21 @@ mod tests {
 
     #[test]
     fn ports_are_spread_free_and_the_same_for_the_same_seed() {
-        let ports: std::collections::BTreeSet<u16> = (0..100).map(|seed| free_port(seed).unwrap()).collect();
+        let number = |seed| free_port(seed).unwrap().number();
+        let ports: std::collections::BTreeSet<u16> = (0..100).map(number).collect();
         assert!(ports.len() > 90, "{} of 100 ports differ", ports.len());
         assert!(ports.iter().all(|port| *port >= FIRST_PORT));
-        assert_eq!(free_port(7).unwrap(), free_port(7).unwrap());
+        assert_eq!(number(7), number(7));
+    }
+
+    #[test]
+    fn a_port_that_is_held_is_not_drawn_again() {
+        let held = free_port(11).unwrap();
+        let other = free_port(11).unwrap();
+        assert_ne!(held.number(), other.number());
+        let number = held.number();
+        drop(held);
+        assert_eq!(free_port(11).unwrap().number(), number);
     }
 
     #[test]

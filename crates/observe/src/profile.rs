@@ -5,12 +5,15 @@
 //! that it may run on, inherited by the threads and processes that it begins. The events of one CPU write into one ring,
 //! which a thread of ours empties.
 
+mod golang;
+mod goroutines;
 mod interpreted;
 mod readers;
 mod spins;
 mod symbols;
 mod unwind;
 
+pub(crate) use goroutines::{Parked, ParkedIn};
 pub(crate) use interpreted::with_interpreted;
 use interpreted::{Interpreters, Taken};
 pub(crate) use readers::{Read, Readers, Reading};

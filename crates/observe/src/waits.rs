@@ -1,9 +1,11 @@
 //! Tier 3: what ends the waits of a group's threads. Each switch on the CPUs that they may use, each waking on any CPU, and
 //! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed. The kernel
-//! tells callers by frame pointers only: what an interpreter runs in threads that wait, or else their stacks, are read meanwhile.
+//! tells callers by frame pointers only: what an interpreter runs in threads that wait, or else their stacks, are read meanwhile, and so are
+//! goroutines of Go that wait, of which no record tells.
 
 mod machine;
 mod marks;
+mod parked;
 mod peers;
 mod readings;
 
@@ -21,7 +23,7 @@ use self::peers::Peers;
 use self::readings::{Chain, Frames, Leaves, Readings, Within};
 use crate::file::{numbered, optional};
 use crate::parse::{Tracepoints, Wake, wakes};
-use crate::profile::{Readers, Reading, named};
+use crate::profile::{Parked, ParkedIn, Readers, Reading, named};
 use crate::sampler::{monotonic_ns, own_cpu_ns};
 use crate::sys::perf::{self, Ring, With};
 use crate::tracefs::Tracefs;
@@ -45,6 +47,8 @@ pub struct WakerWatch {
     readers: Option<Readers>,
     /// CPU time that such reading took before, in nanoseconds.
     reading_ns: u64,
+    /// Goroutines that were met before.
+    parked: Parked,
 }
 
 /// What the thread that empties the rings is told; orders with the time at which they were given.
@@ -53,6 +57,8 @@ enum Order {
     Begin(u64, Vec<(u32, u32, String)>),
     Read(Vec<Reading>),
     Pause(u64),
+    /// What was met of goroutines.
+    Parked(Parked),
 }
 
 impl WakerWatch {
@@ -81,11 +87,13 @@ impl WakerWatch {
             machine: Machine::default(),
             readings: Readings::default(),
             seen: Lookup { functions, peers },
+            parked: Parked::default(),
             begun_ns: None,
             wall_ns: 0,
         };
         let drain = std::thread::spawn(move || drainer.run(&received));
-        Ok(Self { group: group.clone(), events, orders, drain, readers: None, reading_ns: 0 })
+        let (readers, parked) = (None, Parked::default());
+        Ok(Self { group: group.clone(), events, orders, drain, readers, reading_ns: 0, parked })
     }
 
     /// Begins to watch, or goes on with it after a pause.
@@ -96,14 +104,15 @@ impl WakerWatch {
         let _ = self.orders.send(Order::Begin(monotonic_ns(), threads));
         let orders = self.orders.clone();
         let tell = move |readings| drop(orders.send(Order::Read(readings)));
-        self.readers = Some(Readers::begin(&self.group, tell));
+        self.readers = Some(Readers::begin(&self.group, std::mem::take(&mut self.parked), tell));
     }
 
     /// Pauses: nothing is recorded, and it costs nothing, until it begins again.
     pub fn pause(&mut self) {
         if let Some(readers) = self.readers.take() {
             // All that was read is told before the pause is.
-            self.reading_ns += readers.stop();
+            let (reading_ns, parked) = readers.stop();
+            (self.reading_ns, self.parked) = (self.reading_ns + reading_ns, parked);
             let time_ns = monotonic_ns();
             self.events.iter().for_each(|event| drop(perf::disable(event)));
             let _ = self.orders.send(Order::Pause(time_ns));
@@ -114,6 +123,7 @@ impl WakerWatch {
     #[must_use]
     pub fn stop(mut self) -> Waits {
         self.pause();
+        let _ = self.orders.send(Order::Parked(self.parked));
         drop(self.orders);
         let mut waits = self.drain.join().expect("the thread that empties the rings does not panic");
         waits.observer_cpu_ns += self.reading_ns;
@@ -180,6 +190,7 @@ struct Drainer {
     machine: Machine,
     readings: Readings,
     seen: Lookup,
+    parked: Parked,
     begun_ns: Option<u64>,
     wall_ns: u64,
 }
@@ -203,10 +214,13 @@ impl Drainer {
                     self.machine.end(time_ns);
                     self.wall_ns += self.begun_ns.take().map_or(0, |begun| time_ns.saturating_sub(begun));
                 }
+                Ok(Order::Parked(parked)) => self.parked = parked,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let mut waits = recorded(self.machine.into_waited(), self.readings.into_stacks());
+        let (parked, missing) = self.parked.into_seen();
+        let mut waits = recorded(self.machine.into_waited(), self.readings.into_stacks(), &parked);
+        waits.missing = missing;
         waits.wall_ns = self.wall_ns;
         waits.observer_cpu_ns = own_cpu_ns();
         waits
@@ -248,8 +262,8 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
     std::mem::replace(waiting, rest)
 }
 
-/// With names in the place of addresses, and with what was read of stacks; the short ones without their stacks.
-fn recorded(waited: Waited, read: Vec<Within<Chain>>) -> Waits {
+/// With names in the place of addresses, and with what was read of stacks and goroutines; the short ones without their stacks.
+fn recorded(waited: Waited, read: Vec<Within<Chain>>, parked: &[ParkedIn]) -> Waits {
     let Waited { waits, threads, others_ns, lost } = waited;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
@@ -258,7 +272,10 @@ fn recorded(waited: Waited, read: Vec<Within<Chain>>) -> Waits {
     let mut chains: Vec<Chain> = with_stacks.iter().flat_map(sides).collect();
     let of_leaves = chains.len();
     chains.extend(read.iter().filter_map(Within::native).cloned());
+    let of_threads = chains.len();
+    chains.extend(parked::chains(parked));
     let (frames, mut stacks) = named(&chains);
+    let goroutines = parked::leaves(parked, &frames, stacks.split_off(of_threads));
     let mut natives = stacks.split_off(of_leaves).into_iter();
     let read: Vec<Within<Vec<u32>>> =
         read.into_iter().map(|within| within.with(|_| natives.next().unwrap_or_default())).collect();
@@ -273,5 +290,6 @@ fn recorded(waited: Waited, read: Vec<Within<Chain>>) -> Waits {
     let mut frames = Frames::new(frames);
     let leaves = leaves.divided(&read, &mut frames);
     let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
-    Waits { threads, idle_ns, others_ns, lost, frames: frames.into_all(), leaves, ..Waits::default() }
+    let frames = frames.into_all();
+    Waits { threads, idle_ns, others_ns, lost, frames, leaves, goroutines, ..Waits::default() }
 }

@@ -2,7 +2,7 @@
 
 use analyse::{BisectStep, Bisected, Metric, NamedCommit, StepAnswer};
 
-use crate::direction::words_of_sides;
+use crate::direction::{DECIMALS, decimals_apart, words_of_sides};
 use crate::document::{Block, Document};
 use crate::screen::printable;
 
@@ -35,7 +35,7 @@ pub(crate) fn document(found: &Bisected) -> Document {
     }
     page.push(Block::Heading("Steps".to_owned()));
     page.push(Block::table(
-        ["commit", "against", "answer", found.metric.label(), "blocks"],
+        ["comparison", "commit", "against", "answer", found.metric.label(), "blocks"],
         found.steps.iter().map(|step| step_row(found.metric, step)).collect(),
     ));
     page.push(Block::Paragraph(count_words(found)));
@@ -92,19 +92,23 @@ fn cannot_tell(reason: Option<&str>) -> String {
 
 /// How many comparisons it took.
 fn count_words(found: &Bisected) -> String {
-    let measured = found.steps.iter().filter(|step| step.answer != StepAnswer::Broken).count();
-    let broken = found.steps.len() - measured;
+    let broken = found.steps.iter().filter(|step| step.answer == StepAnswer::Broken).count();
     let passed = if broken == 0 { String::new() } else { format!(", {broken} passed by") };
     let commits =
         if found.commits == 1 { "1 commit".to_owned() } else { format!("{} commits", found.commits) };
-    format!("{measured} steps of {} for {commits}{passed}", found.most_steps)
+    let made = match found.comparisons {
+        1 => "1 comparison".to_owned(),
+        made => format!("{made} comparisons"),
+    };
+    format!("{made} for {commits} (at most {} where each decides){passed}", found.most_steps)
 }
 
-fn step_row(metric: Metric, step: &BisectStep) -> [String; 5] {
+fn step_row(metric: Metric, step: &BisectStep) -> [String; 6] {
     let reason = || step.reason.as_deref().map_or_else(|| "-".to_owned(), printable);
     let figures = factor_words(metric, step).unwrap_or_else(reason);
     let [commit, against] = [&step.commit, &step.against].map(|hash| short(hash).to_owned());
-    [commit, against, answer(step).to_owned(), figures, step.blocks.to_string()]
+    let [number, blocks] = [step.comparison, step.blocks].map(|number| number.to_string());
+    [number, commit, against, answer(step).to_owned(), figures, blocks]
 }
 
 /// The commit, how much it costs, why, and what it changes.
@@ -148,13 +152,14 @@ fn answer(step: &BisectStep) -> &'static str {
     }
 }
 
-/// A step in one line.
+/// A step in one line, after the number of its comparison.
 fn step_words(metric: Metric, step: &BisectStep) -> String {
     let answer = answer(step);
     let figures =
         if step.ratio.is_some() { format!("  {}", ratio_words(metric, step)) } else { String::new() };
     let reason = step.reason.as_ref().map_or_else(String::new, |reason| format!("  {}", printable(reason)));
-    format!("   {answer:9} {} against {}{figures}{reason}", short(&step.commit), short(&step.against))
+    let [commit, against] = [&step.commit, &step.against].map(|hash| short(hash));
+    format!("{:4} {answer:9} {commit} against {against}{figures}{reason}", step.comparison)
 }
 
 /// `1.52x dearer [1.34, 1.65] in CPU per request, 6 blocks`
@@ -173,7 +178,8 @@ fn factor_words(metric: Metric, step: &BisectStep) -> Option<String> {
     } else {
         (below, [1.0 / ratio, 1.0 / high, 1.0 / low])
     };
-    Some(format!("{ratio:.3}x {word} [{low:.3}, {high:.3}]"))
+    let digits = decimals_apart(DECIMALS, [low, high]);
+    Some(format!("{ratio:.digits$}x {word} [{low:.digits$}, {high:.digits$}]"))
 }
 
 #[cfg(test)]
@@ -182,6 +188,7 @@ mod tests {
 
     fn step(commit: &str, against: &str, answer: StepAnswer, ratio: Option<f64>) -> BisectStep {
         BisectStep {
+            comparison: 0,
             commit: commit.to_owned(),
             against: against.to_owned(),
             answer,
@@ -209,12 +216,13 @@ mod tests {
             metric: Metric::CpuPerRequest,
             commits: 3,
             steps: vec![
-                step("ddd", "aaa", StepAnswer::Bad, Some(1.5)),
-                step("bbb", "aaa", StepAnswer::Broken, None),
-                step("ccc", "aaa", StepAnswer::Open, Some(0.8)),
-                step("ddd", "aaa", StepAnswer::Bad, Some(1.4)),
+                BisectStep { comparison: 1, ..step("ddd", "aaa", StepAnswer::Bad, Some(1.5)) },
+                BisectStep { comparison: 1, ..step("bbb", "aaa", StepAnswer::Broken, None) },
+                BisectStep { comparison: 2, ..step("ccc", "aaa", StepAnswer::Open, Some(0.8)) },
+                BisectStep { comparison: 2, ..step("ddd", "aaa", StepAnswer::Bad, Some(1.4)) },
             ],
-            most_steps: 4,
+            comparisons: 2,
+            most_steps: 2,
             commit: None,
             why: vec!["Why ddd costs 3 µs more a request".to_owned()],
             cannot_tell: Some("no comparison can tell which of these commits it is".to_owned()),
@@ -230,9 +238,14 @@ mod tests {
                     ccc  subject of ccc: could be told from neither end\n   \
                     ddd  subject of ddd: as slow as the bad end\n";
         assert!(text.starts_with(head), "{text}");
+        let count = "2 comparisons for 3 commits (at most 2 where each decides), 1 passed by";
+        assert!(
+            text.contains("\n   1 passed by bbb against aaa\n") && text.ends_with(&format!("{count}\n")),
+            "{text}"
+        );
         // Both formats turn a ratio the same way.
         let page = crate::markdown::render(&document(&found));
-        for words in ["1.250x cheaper", "1.111, 1.429]", "1.400x dearer", "1.300, 1.500]"] {
+        for words in ["1.250x cheaper", "1.111, 1.429]", "1.400x dearer", "1.300, 1.500]", count] {
             assert!(text.contains(words) && page.contains(words), "{words}: {text}{page}");
         }
     }

@@ -4,6 +4,7 @@ use analyse::{Comparison, FailIfFindings, FailIfOutcome, Findings, Gate, GateSay
 use maud::{Markup, html};
 
 use crate::compare::{gate_text, others, percent, run};
+use crate::direction::figures_of;
 use crate::markdown::escape;
 use crate::screen::{self, printable};
 use crate::words::names::outcome_words;
@@ -100,8 +101,8 @@ fn details(findings: &Findings) -> Vec<String> {
 }
 
 fn metrics(findings: &Findings) -> Markup {
-    let ratio = |row: &Comparison| match (row.ratio, row.ci_low, row.ci_high) {
-        (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+    let ratio = |row: &Comparison| match figures_of(row) {
+        [Some(ratio), Some(interval)] => format!("{ratio} {interval}"),
         _ => "–".to_owned(),
     };
     html! {

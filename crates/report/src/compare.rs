@@ -9,7 +9,7 @@ use model::plan::SentFile;
 use model::record::Host;
 use model::units::format_ns;
 
-use crate::direction::{Direction, Times};
+use crate::direction::{DECIMALS, Direction, Times, decimals_apart, figures_of};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
 use crate::screen::deciding;
@@ -168,12 +168,13 @@ pub(crate) fn measured(findings: &Findings) -> String {
 /// How many times faster or slower, with the interval.
 fn times(row: &Comparison) -> String {
     let Some(times) = Times::from_comparison(row) else { return String::new() };
-    format!("{:.3}x [{:.3}, {:.3}]", times.ratio, times.low, times.high)
+    let digits = decimals_apart(DECIMALS, [times.low, times.high]);
+    format!("{:.digits$}x [{:.digits$}, {:.digits$}]", times.ratio, times.low, times.high)
 }
 
 fn plain_ratio(row: &Comparison) -> String {
-    match (row.ratio, row.ci_low, row.ci_high) {
-        (Some(ratio), Some(low), Some(high)) => format!("ratio {ratio:.3} [{low:.3}, {high:.3}]"),
+    match figures_of(row) {
+        [Some(ratio), Some(interval)] => format!("ratio {ratio} {interval}"),
         _ => "no pairs".to_owned(),
     }
 }
@@ -198,13 +199,9 @@ fn verdict_row(row: &Comparison, several: bool) -> [String; 6] {
     } else {
         format!("{}{mark}", row.metric.label())
     };
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-    let interval = match (row.ci_low, row.ci_high) {
-        (Some(low), Some(high)) => format!("[{low:.3}, {high:.3}]"),
-        _ => "-".to_owned(),
-    };
+    let [ratio, interval] = figures_of(row).map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
     let floor = row.noise_floor.map_or_else(|| "-".to_owned(), percent);
-    [name, row.verdict.word().to_owned(), number(row.ratio), interval, row.blocks.to_string(), floor]
+    [name, row.verdict.word().to_owned(), ratio, interval, row.blocks.to_string(), floor]
 }
 
 pub(crate) fn arm_table(findings: &Findings) -> Block {

@@ -90,3 +90,48 @@ impl Times {
         })
     }
 }
+/// Digits behind the point of a ratio, where they are enough.
+pub(crate) const DECIMALS: usize = 3;
+/// The same at most.
+const MOST_DECIMALS: usize = 5;
+
+/// A ratio and its interval, such as `1.010` and `[1.0004, 1.0191]`, each if there is one.
+pub(crate) fn figures(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> [Option<String>; 2] {
+    let ends = low.zip(high);
+    let digits = ends.map_or(DECIMALS, |(low, high)| decimals_apart(DECIMALS, [low, high]));
+    let interval = ends.map(|(low, high)| format!("[{low:.digits$}, {high:.digits$}]"));
+    [ratio.map(|ratio| format!("{ratio:.digits$}")), interval]
+}
+
+/// The same of a comparison.
+pub(crate) fn figures_of(row: &Comparison) -> [Option<String>; 2] {
+    figures(row.ratio, row.ci_low, row.ci_high)
+}
+
+/// Digits behind the point, at least `usual`, with which an interval that leaves 1 out does not read as if it held it.
+pub(crate) fn decimals_apart(usual: usize, [low, high]: [f64; 2]) -> usize {
+    let nearest = match (low, high) {
+        _ if low > 1.0 => low,
+        _ if high < 1.0 => high,
+        _ => return usual,
+    };
+    let reads_as_one = |digits: usize| (nearest - 1.0).abs() * 10_f64.powi(digits as i32) < 0.5;
+    (usual..MOST_DECIMALS).find(|digits| !reads_as_one(*digits)).unwrap_or(MOST_DECIMALS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_leaves_one_out_does_not_read_as_if_it_held_it() {
+        let shown = |ratio, low, high| {
+            let [ratio, interval] = figures(Some(ratio), Some(low), Some(high)).map(Option::unwrap);
+            format!("{ratio} {interval}")
+        };
+        assert_eq!(shown(1.0101, 1.0004, 1.0191), "1.0101 [1.0004, 1.0191]");
+        assert_eq!(shown(0.99, 0.981, 0.99996), "0.99000 [0.98100, 0.99996]");
+        assert_eq!(shown(1.0101, 0.9996, 1.0191), "1.010 [1.000, 1.019]");
+        assert_eq!(figures(None, Some(1.0), None), [None, None]);
+    }
+}

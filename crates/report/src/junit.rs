@@ -6,6 +6,7 @@ use analyse::{Comparison, FailIfFindings, FailIfOutcome, Findings, Verdict};
 use quick_xml::Writer;
 
 use crate::compare::gate_text;
+use crate::direction::figures_of;
 use crate::screen::printable;
 use crate::words::names::outcome_words;
 
@@ -141,8 +142,8 @@ fn metric(findings: &Findings, row: &Comparison) -> Case {
 
 /// The verdict with its figures; where a gate voids it, what that gate saw.
 fn verdict_words(findings: &Findings, row: &Comparison) -> String {
-    let ratio = match (row.ratio, row.ci_low, row.ci_high) {
-        (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} [{low:.3}, {high:.3}] times"),
+    let ratio = match figures_of(row) {
+        [Some(ratio), Some(interval)] => format!("{ratio} {interval} times"),
         _ => "no ratio".to_owned(),
     };
     let gate =

@@ -2,6 +2,7 @@
 
 use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
+use crate::direction;
 use crate::document::{Block, Document};
 use crate::screen;
 use crate::words::names::gate_names;
@@ -62,9 +63,8 @@ fn by_itself(one: &Alone) -> [String; 6] {
 
 /// Ratio and interval.
 fn figures(rung: &Rung) -> [String; 2] {
-    let ratio = rung.ratio.map(|ratio| format!("{ratio:.3}"));
-    let interval = rung.ci_low.zip(rung.ci_high).map(|(low, high)| format!("[{low:.3}, {high:.3}]"));
-    [ratio, interval].map(|figure| figure.unwrap_or_else(|| "-".to_owned()))
+    let figures = direction::figures(rung.ratio, rung.ci_low, rung.ci_high);
+    figures.map(|figure| figure.unwrap_or_else(|| "-".to_owned()))
 }
 
 /// "none" was shown; "unknown" was not.

@@ -9,6 +9,7 @@ use analyse::{
 use model::units::format_ns;
 
 use crate::compare::{self, list};
+use crate::direction::figures_of;
 use crate::document::{Block, Document};
 use crate::html::PageRun;
 use crate::resources::Detail as Length;
@@ -181,14 +182,15 @@ pub(crate) fn overview<'a>(runs: impl Iterator<Item = &'a Findings> + Clone) -> 
 fn ratios<'a>(runs: impl Iterator<Item = &'a Findings>) -> Block {
     let rows = runs.flat_map(|findings| {
         findings.comparisons.iter().filter(|row| row.primary).map(|row| {
+            let [ratio, interval] = figures(row);
             [
                 findings.run_id.clone(),
                 row.arm.clone(),
                 row.baseline.clone(),
                 row.metric.label().to_owned(),
                 row.verdict.word().to_owned(),
-                number(row.ratio),
-                interval(row),
+                ratio,
+                interval,
             ]
         })
     });
@@ -208,12 +210,13 @@ fn verdict(findings: &Findings, _: &PageRun) -> Document {
 
 fn verdict_table(findings: &Findings) -> Block {
     let rows = findings.comparisons.iter().map(|row| {
+        let [ratio, interval] = figures(row);
         [
             row.arm.clone(),
             row.metric.label().to_owned(),
             row.verdict.word().to_owned(),
-            number(row.ratio),
-            interval(row),
+            ratio,
+            interval,
             row.level.map_or_else(dash, compare::percent),
             row.blocks.to_string(),
             row.noise_floor.map_or_else(dash, compare::percent),
@@ -248,11 +251,9 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(dash, |value| format!("{value:.3}"))
 }
 
-fn interval(row: &Comparison) -> String {
-    match (row.ci_low, row.ci_high) {
-        (Some(low), Some(high)) => format!("[{low:.3}, {high:.3}]"),
-        _ => dash(),
-    }
+/// Ratio and interval.
+fn figures(row: &Comparison) -> [String; 2] {
+    figures_of(row).map(|figure| figure.unwrap_or_else(dash))
 }
 
 fn limits(findings: &Findings, _: &PageRun) -> Document {

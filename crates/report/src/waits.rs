@@ -1,25 +1,40 @@
-//! What ended the waits of every arm's threads, as a table for each.
+//! What ended the waits of every arm's threads, and for what its goroutines waited, as tables for each.
 
-use analyse::{Findings, Place, WaitRow};
+use analyse::{Findings, ParkedRow, Place, WaitRow};
 use model::record::EndedBy;
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
 use crate::resources::Detail;
+use crate::words::waits_for_words;
 
 /// Rows of an arm on a short page.
 const SHORT_ROWS: usize = 6;
 /// Share of an arm's idle time below which a row is left out of a short page.
 const SMALL: f64 = 0.01;
 
-/// A table for each arm whose wakers were seen.
+/// Tables for each arm whose wakers were seen.
 pub(crate) fn tables(findings: &Findings, detail: Detail) -> Document {
     let tables = findings.arms.iter().filter_map(|arm| {
         let rows: Vec<&WaitRow> = findings.waits.iter().filter(|row| row.arm == arm.name).collect();
         let title = Block::Arm { arm: arm.name.clone(), title: arm.name.clone() };
-        (!rows.is_empty()).then(|| [title, table(&rows, detail)])
+        let goroutines = goroutines(findings, &arm.name, detail);
+        (!rows.is_empty()).then(|| [title, table(&rows, detail)].into_iter().chain(goroutines))
     });
     tables.flatten().collect()
+}
+
+/// For what the goroutines of an arm waited; nothing where none were seen.
+fn goroutines(findings: &Findings, arm: &str, detail: Detail) -> Option<Block> {
+    let most = if detail == Detail::Short { SHORT_ROWS } else { usize::MAX };
+    let rows = findings.goroutines.iter().filter(|row| row.arm == arm).take(most);
+    let cells = |row: &ParkedRow| {
+        let request = if row.answers { format_ns(row.ns_per_request) } else { "-".to_owned() };
+        let place = row.place.as_ref().map_or_else(|| "-".to_owned(), at);
+        [waits_for_words(row.waits_for).to_owned(), place, format!("{:.2}", row.at_a_time), request]
+    };
+    let rows: Vec<[String; 4]> = rows.map(cells).collect();
+    (!rows.is_empty()).then(|| Block::table(["goroutines wait for", "in", "at a time", "a request"], rows))
 }
 
 fn table(rows: &[&WaitRow], detail: Detail) -> Block {

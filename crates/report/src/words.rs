@@ -24,6 +24,7 @@ use std::ops::Deref;
 
 use analyse::capacity::Capacity;
 use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Foreseen, Grade, Unfinished, Watched};
+pub(crate) use seen::waits_for_words;
 use serde::Serialize;
 
 /// Findings with their sentences. Nothing else is printed.

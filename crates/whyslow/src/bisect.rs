@@ -6,11 +6,12 @@ mod state;
 use std::path::{Path, PathBuf};
 
 use analyse::{
-    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Comparison,
+    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, BisectTold, Bisected, Bisection,
     Findings, Metric, NamedCommit,
 };
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{bail, ensure};
 use model::plan::{HistorySearch, Plan};
+use model::record::Run;
 use model::units::CpuSet;
 
 use crate::cli::{BisectArgs, CompareArgs, Format};
@@ -47,7 +48,7 @@ struct Search<'a> {
     allowed: CpuSet,
     commits: Commits,
     metric: Metric,
-    /// The plan of the first step.
+    /// The plan of the first comparison.
     plan: Plan,
     folder: PathBuf,
     interrupt: Interrupt,
@@ -63,8 +64,9 @@ impl<'a> Search<'a> {
         };
         let commits = Commits::in_range(&args.range)?;
         let allowed = compare::allowed_cpus()?;
-        let ends = flags(design, [commits.good(), commits.bad()], true);
-        let plan = planning::plan(&ends, &allowed)?;
+        let places = BisectAsk::ends(commits.count()).places;
+        let hashes: Vec<&str> = places.into_iter().map(|place| commits.hash(place)).collect();
+        let plan = planning::plan(&flags(design, &hashes, true), &allowed)?;
         ensure!(
             analyse::is_compared(&plan, metric),
             "--metric {}: this run does not compare it; see --equal-rates and --rate",
@@ -81,12 +83,25 @@ impl<'a> Search<'a> {
     }
 
     fn describe(&self) -> String {
-        let (count, steps) = (self.commits.count(), HistorySearch::most_steps(self.commits.count()));
-        let seconds = compare::seconds(&self.plan) * f64::from(steps);
+        let (count, most) = (self.commits.count(), HistorySearch::most_steps(self.commits.count()));
+        let seconds = self.seconds(count, most);
         format!(
-            "{}, at most {steps} steps where each decides; about {seconds:.0} s and the builds\n",
+            "{}, at most {most} comparisons where each decides; about {seconds:.0} s and the builds\n",
             commits::counted(count)
         )
+    }
+
+    /// About how long so many comparisons in a history of `count` commits take, in seconds. Of the last one it is not known yet how many
+    /// arms it has: three, unless there is one commit.
+    fn seconds(&self, count: usize, comparisons: u32) -> f64 {
+        let with = |arms: usize| {
+            let last = self.plan.arms.last().expect("a comparison has arms");
+            let arms = self.plan.arms.iter().chain(std::iter::repeat(last)).take(arms).cloned().collect();
+            compare::seconds(&Plan { arms, ..self.plan.clone() })
+        };
+        compare::seconds(&self.plan)
+            + with(2) * f64::from(comparisons - 2)
+            + with(if count == 1 { 2 } else { 3 })
     }
 
     fn run(&self) -> Result<Bisected, Stop> {
@@ -94,7 +109,7 @@ impl<'a> Search<'a> {
         let mut state = state.map_err(Stop::usage)?;
         crate::say(&format!("{}kept in {}", self.describe(), self.folder.display()));
         let mut search = self.known(&state);
-        if state.last.is_some() || !matches!(search.next(), BisectNext::Compare(_)) {
+        if !state.last.is_empty() || !matches!(search.next(), BisectNext::Compare(_)) {
             let folder = self.folder.display();
             crate::say(&format!(
                 "this search ended before: its result is read from {folder}; to measure again, remove that folder or name another with \
@@ -113,10 +128,10 @@ impl<'a> Search<'a> {
     /// What the steps of an earlier call say.
     fn known(&self, state: &State) -> Bisection {
         let mut search = Bisection::new(self.commits.count(), self.metric);
-        if state.ends.is_some() {
+        if !state.ends.is_empty() {
             search.recall_ends(state.halfway);
         }
-        for step in &state.steps {
+        for step in state.ends.iter().chain(&state.steps) {
             if let Some(place) =
                 (1..self.commits.count()).find(|place| self.commits.hash(*place) == step.commit)
             {
@@ -128,42 +143,69 @@ impl<'a> Search<'a> {
 
     /// Makes one comparison and keeps what it says; gives the causes that it found.
     fn step(&self, state: &mut State, search: &mut Bisection, ask: BisectAsk) -> Result<Vec<String>, Stop> {
-        let sides = [ask.before, ask.after].map(|place| self.commits.hash(place));
         let name = match ask.purpose {
             BisectPurpose::Ends => "ends".to_owned(),
-            BisectPurpose::Step | BisectPurpose::Closing => {
-                crate::say(&format!("{} left", commits::counted(search.left())));
-                format!("step-{}", Commits::short(sides[1]))
-            }
+            BisectPurpose::Step => format!("step-{}", self.short(ask.places[1])),
             BisectPurpose::Last => "last".to_owned(),
-            BisectPurpose::Range => "range".to_owned(),
         };
-        let no_why = self.args.no_why || !ask.can_end();
-        let extend = |run: &model::record::Run| search.extend_to(ask, run);
-        let findings = self.compare(state, sides, &name, no_why, &extend)?;
-        let row = row(search, &findings);
-        say_failures(&findings);
-        if let (BisectPurpose::Ends, Err(reason)) = (ask.purpose, &row) {
-            let run = self.folder.join(name);
-            return Err(anyhow!(
-                "the ends cannot be compared: {reason}; mend that and remove {}",
-                run.display()
-            )
-            .into());
+        if ask.purpose != BisectPurpose::Ends {
+            crate::say(&format!("{} left", commits::counted(search.left())));
         }
-        let answer = search.record(ask, row.as_ref().ok().copied());
-        let step = match row {
-            Ok(row) => BisectStep::from_comparison(sides[1], sides[0], row, answer),
-            Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),
-        };
-        let is_last = !matches!(search.next(), BisectNext::Compare(_));
+        let extend = |run: &Run| search.extend_to(&ask, run);
+        let run = self.compare(state, &ask, &name, &extend)?;
+        let findings = analyse::analyse(&run);
+        say_failures(&findings);
+        self.refuse_failed(&ask, &findings, &self.folder.join(&name))?;
+        let told = search.record(&ask, &search.pairs(&ask, &run));
+        let number = state.steps.len() as u32 + if ask.purpose == BisectPurpose::Ends { 1 } else { 2 };
+        let steps: Vec<BisectStep> = told.iter().map(|told| self.as_step(number, told, &findings)).collect();
         match ask.purpose {
-            BisectPurpose::Ends => (state.ends, state.halfway) = (Some(step), search.halfway()),
-            _ if is_last => state.last = Some(step),
-            _ => state.steps.push(step),
+            BisectPurpose::Ends => (state.ends, state.halfway) = (steps, search.halfway()),
+            BisectPurpose::Step => state.steps.extend(steps),
+            BisectPurpose::Last => state.last = steps,
         }
         state.keep()?;
-        Ok(report::findings_why(&report::worded(findings)))
+        let why = told.last().filter(|_| ask.can_end()).map(|end| why(&ask, end, &run));
+        Ok(why.unwrap_or_default())
+    }
+
+    /// An error if a commit failed without which a comparison says nothing: of the first one either end, of others the one that is held
+    /// against. That was built and measured before: that it fails now says nothing of the other commits.
+    fn refuse_failed(&self, ask: &BisectAsk, findings: &Findings, folder: &Path) -> anyhow::Result<()> {
+        let (arms, folder) = (&findings.arms, folder.display());
+        let needed = match ask.purpose {
+            BisectPurpose::Ends => vec![0, arms.len() - 1],
+            BisectPurpose::Step | BisectPurpose::Last => vec![0],
+        };
+        let failed = needed.into_iter().find_map(|arm| Some((&arms[arm].name, arms[arm].error.as_ref()?)));
+        match failed {
+            Some((commit, error)) if ask.purpose == BisectPurpose::Ends => {
+                bail!(
+                    "the ends cannot be compared: '{commit}' failed: {error}; mend that and remove {folder}"
+                )
+            }
+            Some((commit, error)) => {
+                bail!("{commit} failed: {error}; mend that, remove {folder} and give the same command")
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the comparison with this number says of a commit, as it is stored.
+    fn as_step(&self, number: u32, told: &BisectTold, findings: &Findings) -> BisectStep {
+        let pair = &told.pair;
+        let sides = [pair.after, pair.before].map(|place| self.commits.hash(place));
+        let failed = |hash: &str| {
+            let arm = findings.arms.iter().find(|arm| arm.name == Commits::short(hash))?;
+            Some(format!("'{}' failed: {}", arm.name, arm.error.as_ref()?))
+        };
+        let reason =
+            || sides.into_iter().find_map(failed).unwrap_or_else(|| "nothing was compared".to_owned());
+        BisectStep::new(number, sides, pair.row.as_ref().ok_or_else(reason), told.answer)
+    }
+
+    fn short(&self, place: usize) -> &str {
+        Commits::short(self.commits.hash(place))
     }
 
     /// What the search comes to.
@@ -199,13 +241,14 @@ impl<'a> Search<'a> {
     }
 
     fn result(&self, state: &State, cannot_tell: Option<String>) -> Bisected {
-        let steps = state.ends.iter().chain(&state.steps).chain(&state.last).cloned().collect();
+        let steps = state.all_steps();
         Bisected {
             schema: BISECT_SCHEMA,
             good: self.commits.good().to_owned(),
             bad: self.commits.bad().to_owned(),
             metric: self.metric,
             commits: u32::try_from(self.commits.count()).unwrap_or(u32::MAX),
+            comparisons: BisectStep::comparisons(&steps),
             steps,
             most_steps: HistorySearch::most_steps(self.commits.count()),
             commit: None,
@@ -222,35 +265,37 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Builds and compares two commits, with as many blocks as `extend` asks for.
+    /// Builds and compares commits, with as many blocks as `extend` asks for.
     fn compare(
         &self,
         state: &State,
-        sides: [&str; 2],
+        ask: &BisectAsk,
         name: &str,
-        no_why: bool,
-        extend: &dyn Fn(&model::record::Run) -> Option<u32>,
-    ) -> Result<Findings, Stop> {
+        extend: &dyn Fn(&Run) -> Option<u32>,
+    ) -> Result<Run, Stop> {
         // A comparison listens for itself; this is for what comes between two of them.
         self.go_on()?;
-        crate::say(&format!("{name}: {} against {}", Commits::short(sides[1]), Commits::short(sides[0])));
-        let args = CompareArgs { seed: Some(state.plan.seed), ..flags(self.args, sides, no_why) };
-        let plan = planning::plan(&args, &self.allowed)?;
+        let pair =
+            |[before, after]: [usize; 2]| format!("{} against {}", self.short(after), self.short(before));
+        let pairs: Vec<String> = ask.pairs().into_iter().map(pair).collect();
+        crate::say(&format!("{name}: {}", pairs.join(", ")));
+        let hashes: Vec<&str> = ask.places.iter().map(|place| self.commits.hash(*place)).collect();
+        let flags = flags(self.args, &hashes, self.args.no_why || !ask.can_end());
+        let plan = planning::plan(&CompareArgs { seed: Some(state.plan.seed), ..flags }, &self.allowed)?;
         let measured = compare::build_and_measure_into(&plan, &self.folder.join(name), extend);
         self.go_on()?;
-        let dir = measured?;
-        let findings = analyse::analyse(&dir.read()?);
-        // What is held against was built and measured before: that it fails now says nothing of the other commit.
-        if let Some(error) = findings.arms[0].error.as_ref() {
-            say_failures(&findings);
-            let (commit, dir) = (sides[0], dir.path().display());
-            return Err(anyhow!(
-                "{commit} failed: {error}; mend that, remove {dir} and give the same command"
-            )
-            .into());
-        }
-        Ok(findings)
+        Ok(measured?.read()?)
     }
+}
+
+/// The causes of what the last comparison of a search came to.
+fn why(ask: &BisectAsk, end: &BisectTold, run: &Run) -> Vec<String> {
+    let arm = |place: usize| ask.places.iter().position(|other| *other == place).unwrap_or(0);
+    let [before, after] = [end.pair.before, end.pair.after].map(arm);
+    let names = [before, after].map(|arm| run.manifest.plan.arms[arm].name.clone());
+    let mut findings = analyse::analyse_from(run, before);
+    findings.arms.retain(|arm| names.contains(&arm.name));
+    report::findings_why(&report::worded(findings))
 }
 
 /// Says how each arm failed, with the last lines of its log: the rows of a search have room for the reason alone.
@@ -260,14 +305,6 @@ fn say_failures(findings: &Findings) {
             crate::say(&format!("'{}' failed: {error}{}", arm.name, verify::log_end(&arm.log)));
         }
     }
-}
-
-/// The row that was asked for, or why there is none.
-fn row<'f>(search: &Bisection, findings: &'f Findings) -> Result<&'f Comparison, String> {
-    if let Some(arm) = findings.arms.iter().find(|arm| arm.error.is_some()) {
-        return Err(format!("'{}' failed: {}", arm.name, arm.error.as_deref().unwrap_or_default()));
-    }
-    search.row(&findings.comparisons).ok_or_else(|| "nothing was compared".to_owned())
 }
 
 /// Flags of `compare` that a search has no use for.
@@ -292,8 +329,8 @@ fn refuse(design: &CompareArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The flags of a comparison of two commits.
-fn flags(design: &CompareArgs, sides: [&str; 2], no_why: bool) -> CompareArgs {
-    let arms = sides.map(|commit| format!("{}=git:{commit}", Commits::short(commit))).to_vec();
+/// The flags of a comparison of commits, of which the first one is held against.
+fn flags(design: &CompareArgs, commits: &[&str], no_why: bool) -> CompareArgs {
+    let arms = commits.iter().map(|commit| format!("{}=git:{commit}", Commits::short(commit))).collect();
     CompareArgs { arms, no_why, ..design.clone() }
 }

@@ -41,12 +41,12 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     if !args.load_on.is_empty() {
         return elsewhere::run(args);
     }
-    let config = config::config(args).map_err(Stop::usage)?;
-    keep::check(args).map_err(Stop::usage)?;
-    let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {
         config::pin(cpus).map_err(Stop::usage)?;
     }
+    let config = config::config(args).map_err(Stop::usage)?;
+    keep::check(args).map_err(Stop::usage)?;
+    let mut keeper = args.sharding.keeper();
     let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
     check_figures(&args.keep.fail_if, &config).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;

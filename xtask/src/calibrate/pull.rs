@@ -30,7 +30,8 @@ pub(super) fn compare_often(recording: &Recording, runs: u32, ratio: f64) -> Tal
     let mut tally = Tally { runs, ..Tally::default() };
     for number in 0..runs {
         let mut random = Rng::stream(u64::from(number), ratio.to_bits());
-        let run = recording.compare(&mut random, Planted { ratio, noise: 1.0 }, analyse::extend_to);
+        let run =
+            recording.compare(&mut random, Planted { ratios: &[ratio], noise: 1.0 }, analyse::extend_to);
         let rows = analyse::comparisons(&run);
         tally.add(&rows, ratio);
     }

@@ -1,14 +1,16 @@
 //! Runs made up from the turns of a recorded one: the noise is that of a real machine, the truth is known.
 //!
 //! A recording is a run of one server against itself. A made-up run takes successive blocks of it from a random place, and a
-//! coin says for each which of the two arms is the baseline. So nothing is different between the arms but what is planted.
+//! coin says for each which of the two arms is the baseline. So nothing is different between the arms but what is planted. A
+//! further arm has the turns of one of these, at a CPU time that is made up from other blocks, so that any two arms differ by as much noise.
 
+use std::f64::consts::SQRT_2;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use analyse::Metric;
 use anyhow::{Context, bail, ensure};
-use model::plan::Blocks;
+use model::plan::{Arm, Blocks, Plan};
 use model::record::{Host, Manifest, RoundRecord, Run, RunDir, Slice, Window};
 use serde::{Deserialize, Serialize};
 use stats::{Rng, descriptive, looks};
@@ -56,11 +58,35 @@ pub(super) struct Recording {
 
 /// What is different in a made-up run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Planted {
-    /// How many times the second arm's CPU time per request is that of the first.
-    pub(super) ratio: f64,
+pub(super) struct Planted<'a> {
+    /// How many times the CPU time per request of each further arm is that of the first, one at least.
+    pub(super) ratios: &'a [f64],
     /// How many times the recorded noise there is.
     pub(super) noise: f64,
+}
+
+/// Blocks drawn from a recording: successive ones, each either way round.
+#[derive(Debug, Clone)]
+struct Draw {
+    start: usize,
+    coins: Vec<bool>,
+}
+
+impl Draw {
+    /// Blocks enough for the last look, from a random place.
+    fn random(random: &mut Rng, recording: &Recording) -> Self {
+        let start = random.below(recording.len() as u64) as usize;
+        Self { start, coins: (0..looks::LOOKS[2]).map(|_| random.coin()).collect() }
+    }
+
+    /// The block of a made-up run at `index`.
+    fn block(&self, recording: &Recording, index: usize) -> Block {
+        let mut block = recording.blocks[(self.start + index) % recording.len()].clone();
+        if self.coins[index] {
+            block.reverse();
+        }
+        block
+    }
 }
 
 impl Recording {
@@ -138,7 +164,8 @@ impl Recording {
 
     /// Standard deviation of the log-ratio of CPU per request from block to block.
     pub(super) fn spread(&self) -> f64 {
-        let run = self.made_up(0, self.len() as u32, |_| false, Planted { ratio: 1.0, noise: 1.0 });
+        let whole = Draw { start: 0, coins: vec![false; self.len()] };
+        let run = self.made_up(self.len() as u32, &[whole], Planted { ratios: &[1.0], noise: 1.0 });
         let rows = analyse::comparisons(&run);
         let row = rows.iter().find(|row| row.metric == Metric::CpuPerRequest);
         let ratios = row.map(|row| row.pairs.iter().map(|(_, ln)| *ln).collect::<Vec<f64>>());
@@ -152,11 +179,15 @@ impl Recording {
         planted: Planted,
         extend: impl Fn(&Run) -> Option<u32>,
     ) -> Run {
-        let start = random.below(self.len() as u64) as usize;
-        let coins: Vec<bool> = (0..looks::LOOKS[2]).map(|_| random.coin()).collect();
+        // The first two arms have the first, all others share the second, and each of them has its own.
+        let draws = match planted.ratios.len() {
+            1 => 1,
+            others => 1 + others,
+        };
+        let draws: Vec<Draw> = (0..draws).map(|_| Draw::random(random, self)).collect();
         let mut blocks = looks::LOOKS[0] as u32;
         loop {
-            let run = self.made_up(start, blocks, |block| coins[block], planted);
+            let run = self.made_up(blocks, &draws, planted);
             match extend(&run) {
                 Some(more) => blocks = more,
                 None => return run,
@@ -164,20 +195,20 @@ impl Recording {
         }
     }
 
-    fn made_up(&self, start: usize, blocks: u32, is_turned: impl Fn(usize) -> bool, planted: Planted) -> Run {
+    fn made_up(&self, blocks: u32, draws: &[Draw], planted: Planted) -> Run {
         let mut manifest = self.head.manifest.clone();
         let [first, .., max] = looks::LOOKS.map(|look| look as u32);
-        manifest.plan.design.blocks = Blocks::Looks { first, max };
+        let plan = &mut manifest.plan;
+        plan.design.blocks = Blocks::Looks { first, max };
+        for number in plan.arms.len()..=planted.ratios.len() {
+            plan.arms.push(Arm { name: format!("arm{number}"), ..plan.arms[1].clone() });
+        }
         let mut rounds = Vec::new();
         for block in 0..blocks {
-            let index = block as usize;
-            let mut sides = quieter(&self.blocks[(start + index) % self.len()], planted.noise);
-            if is_turned(index) {
-                sides.reverse();
-            }
-            for (arm, side) in sides.iter().enumerate() {
-                let ratio = if arm == 1 { planted.ratio } else { 1.0 };
-                rounds.push(self.round(block, arm, side, ratio));
+            let sides = self.sides(block as usize, draws, planted.noise);
+            let ratios = std::iter::once(&1.0).chain(planted.ratios);
+            for (arm, (side, ratio)) in sides.iter().zip(ratios).enumerate() {
+                rounds.push(self.round(&manifest.plan, block, arm, side, *ratio));
             }
         }
         Run {
@@ -191,16 +222,29 @@ impl Recording {
         }
     }
 
+    /// What all arms do in the block at `index`.
+    fn sides(&self, index: usize, draws: &[Draw], noise: f64) -> Vec<Side> {
+        let pair = draws[0].block(self, index);
+        let mut sides = Vec::from(quieter(&pair, noise));
+        if let [_, shared, own @ ..] = draws {
+            let turns_of = &pair[usize::from(shared.coins[index])];
+            let shared = shared.block(self, index);
+            let further = |own: &Draw| beside(turns_of, &pair, &shared, &own.block(self, index), noise);
+            sides.extend(own.iter().map(further));
+        }
+        sides
+    }
+
     /// A round of an arm whose requests cost `ratio` times what they did: at capacity it answers so many fewer.
-    fn round(&self, block: u32, arm: usize, side: &Side, ratio: f64) -> RoundRecord {
+    fn round(&self, plan: &Plan, block: u32, arm: usize, side: &Side, ratio: f64) -> RoundRecord {
         let mut record = self.head.round.clone();
         (record.round.block, record.round.arm, record.round.position) = (block, arm, arm as u32);
-        record.arm.clone_from(&self.head.manifest.plan.arms[arm].name);
+        record.arm.clone_from(&plan.arms[arm].name);
         let length_ns = self.head.manifest.fitted.turn_ns;
         let fewer = |count: u64| (count as f64 / ratio).round() as u64;
         let slice = |(cycle, turn): (usize, &[u64; 8])| Slice {
             cycle: cycle as u32,
-            turn: (2 * cycle + arm) as u32,
+            turn: (plan.arms.len() * cycle + arm) as u32,
             start_ns: 0,
             length_ns,
             requests: fewer(turn[0]),
@@ -284,16 +328,47 @@ fn quieter(block: &Block, noise: f64) -> Block {
         if a[0] == 0 || b[0] == 0 {
             continue;
         }
-        let each = |turn: &[u64; 8]| (turn[2] as f64 / turn[0] as f64).ln();
-        let middle = (each(a) + each(b)) / 2.0;
+        let middle = (cost_ln(a) + cost_ln(b)) / 2.0;
         for turn in [a, b] {
-            turn[2] = ((middle + noise * (each(turn) - middle)).exp() * turn[0] as f64).round() as u64;
+            turn[2] = ((middle + noise * (cost_ln(turn) - middle)).exp() * turn[0] as f64).round() as u64;
             for taken in &mut turn[4..] {
                 *taken = (*taken as f64 * noise).round() as u64;
             }
         }
     }
     block
+}
+
+/// ln of the CPU time of a request in a turn, in nanoseconds.
+fn cost_ln(turn: &[u64; 8]) -> f64 {
+    (turn[2] as f64 / turn[0] as f64).ln()
+}
+
+/// An arm beside the two of `pair`, on a machine with so many times its noise: it has the turns of one of them, at a CPU time of its own.
+///
+/// The arms of a pair are `middle + d` and `middle - d`, where the variance of `d` is half of that of one arm's noise. This arm is
+/// `middle + d' + √2 · d''`, where `d'` is that of the block that further arms share and `d''` that of its own block. So the difference
+/// of any two arms has the same variance, and differences with one arm in common are correlated by one half, as those of independent
+/// arms are.
+fn beside(turns_of: &Side, pair: &Block, shared: &Block, own: &Block, noise: f64) -> Side {
+    let mut side = turns_of.clone();
+    for (cycle, turn) in side.turns.iter_mut().enumerate() {
+        for taken in &mut turn[4..] {
+            *taken = (*taken as f64 * noise).round() as u64;
+        }
+        let costs = |block: &Block| {
+            let turns = [block[0].turns.get(cycle)?, block[1].turns.get(cycle)?];
+            turns.iter().all(|turn| turn[0] > 0).then(|| turns.map(cost_ln))
+        };
+        let (Some(pair), Some(shared), Some(own)) = (costs(pair), costs(shared), costs(own)) else {
+            continue;
+        };
+        let half = |[a, b]: [f64; 2]| (a - b) / 2.0;
+        let apart = half(shared) + SQRT_2 * half(own);
+        let cost = (f64::midpoint(pair[0], pair[1]) + noise * apart).exp();
+        turn[2] = (cost * turn[0] as f64).round() as u64;
+    }
+    side
 }
 
 /// What all rounds share: no turns, no figures of single turns.
@@ -320,4 +395,32 @@ fn anonymous(mut manifest: Manifest) -> Manifest {
         arm.env.clear();
     }
     manifest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_two_of_three_arms_differ_by_what_is_planted_and_by_noise_as_in_the_recording() {
+        let recording = Recording::open(None).unwrap();
+        let mut spreads = [const { Vec::new() }; 3];
+        for seed in 0..200 {
+            let mut random = Rng::stream(seed, 3);
+            let planted = Planted { ratios: &[1.0, 1.1], noise: 0.2 };
+            let run = recording.compare(&mut random, planted, |_| None);
+            for (place, [before, after], ratio) in [(0, [0, 1], 1.0), (1, [0, 2], 1.1), (2, [1, 2], 1.1)] {
+                let found = analyse::analyse_from(&run, before);
+                let is_asked = |row: &&analyse::Comparison| {
+                    row.metric == Metric::CpuPerRequest && row.arm == run.manifest.plan.arms[after].name
+                };
+                let row = found.comparisons.iter().find(is_asked).unwrap();
+                assert!(row.ratio.is_some_and(|found| (found / ratio - 1.0).abs() < 0.02), "{seed}: {row:?}");
+                spreads[place].extend(row.pairs.iter().map(|(_, ln)| ln - f64::ln(ratio)));
+            }
+        }
+        let spreads = spreads.map(|all: Vec<f64>| descriptive::sd(&all).unwrap());
+        let want = 0.2 * recording.spread();
+        assert!(spreads.iter().all(|spread| (spread / want - 1.0).abs() < 0.2), "{spreads:?}, {want}");
+    }
 }

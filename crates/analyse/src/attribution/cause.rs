@@ -7,6 +7,7 @@ use model::record::EndedBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::parked::ParkedRow;
 use super::seen::{Both, Seen};
 use super::tree::{AttributionRow, Place};
 use super::waits::WaitRow;
@@ -42,7 +43,8 @@ pub struct Cause {
     pub ns_per_request: f64,
     /// Its share of the gap, −1 to 1 and beyond where causes cancel.
     pub share: Option<f64>,
-    /// Where most of it is, of what has a place: that of a row of `waits` where threads wait for it, else of a row of `attribution`.
+    /// Where most of it is, of what has a place: that of a row of `goroutines` where goroutines wait for it, of a row of `waits` where threads
+    /// do, else of a row of `attribution`.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// One sentence.
@@ -58,10 +60,24 @@ impl Cause {
         self,
         rows: impl Iterator<Item = &'a AttributionRow>,
         waits: &[WaitRow],
+        parked: &[ParkedRow],
     ) -> Self {
         let own = rows.filter(|row| row.arm == self.arm && row.cause == Some(self.id));
-        let place = self.waited_in(waits).or_else(|| most_of(own, self.ns_per_request.signum()));
+        let waited = self.parked_in(parked).or_else(|| self.waited_in(waits));
+        let place = waited.or_else(|| most_of(own, self.ns_per_request.signum()));
         Self { place, ..self }
+    }
+
+    /// Where the goroutines of the slower server waited for it.
+    fn parked_in(&self, parked: &[ParkedRow]) -> Option<Place> {
+        let says = self.says.as_ref()?;
+        let seen = says.seen.iter().find_map(|seen| match seen {
+            Seen::Parked(seen) => Some(seen),
+            _ => None,
+        })?;
+        let slower = says.of.as_ref().unwrap_or(&self.arm);
+        let of_slower = parked.iter().filter(|row| row.arm == *slower && row.waits_for == seen.waits_for);
+        of_slower.filter_map(|row| row.place.clone()).find(|place| place.function == seen.function)
     }
 
     /// Where the threads of the slower server waited longest for it.
@@ -238,7 +254,7 @@ mod tests {
             row(id, place("two", 21), 70.0),
             row(id, place("saved", 30), -300.0),
         ];
-        let at = |ns, rows: &[AttributionRow]| cause(ns, Vec::new()).placed(rows.iter(), &[]).place;
+        let at = |ns, rows: &[AttributionRow]| cause(ns, Vec::new()).placed(rows.iter(), &[], &[]).place;
         assert_eq!(at(800.0, &rows), place("two", 21));
         assert_eq!(at(-200.0, &rows), place("saved", 30), "what makes the gap smaller");
         assert_eq!(at(200.0, &rows[5..]), place("saved", 30), "the only one that there is");
@@ -275,9 +291,9 @@ mod tests {
             wait("pr", place("store", 2)),
         ];
         let cause = cause(5.0, vec![Seen::Waits(ended)]);
-        assert_eq!(cause.clone().placed(rows.iter(), &waits).place, place("store", 2));
+        assert_eq!(cause.clone().placed(rows.iter(), &waits, &[]).place, place("store", 2));
         assert_eq!(
-            cause.placed(rows.iter(), &waits[..3]).place,
+            cause.placed(rows.iter(), &waits[..3], &[]).place,
             place("one", 10),
             "no row says where that is"
         );

@@ -1,7 +1,7 @@
 //! What was seen of a cause: figures, names and places. How that is said is left to who prints it.
 
 use model::plan::CauseId;
-use model::record::EndedBy;
+use model::record::{EndedBy, WaitsFor};
 
 use super::tree::Place;
 use crate::facts::changes::Change;
@@ -156,6 +156,8 @@ pub enum Seen {
         in_flight: f64,
         /// Where in the program.
         functions: Vec<String>,
+        /// For what goroutines wait meanwhile, where that was seen.
+        waits_for: Option<WaitsFor>,
         /// How long an answer takes at the equal rate.
         unhurried_ns: f64,
         /// How long it takes at capacity.
@@ -183,6 +185,23 @@ pub enum Seen {
     },
     /// Waits of threads by what ended them.
     Waits(EndedWaits),
+    /// Goroutines that wait longer.
+    Parked(ParkedSeen),
+}
+
+/// Goroutines that wait for one thing in one function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParkedSeen {
+    /// For what.
+    pub waits_for: WaitsFor,
+    /// Where.
+    pub function: String,
+    /// How many wait at a time in the slower arm.
+    pub at_a_time: f64,
+    /// How long each of its requests waits there, by Little's law.
+    pub ns: f64,
+    /// Both of the faster arm, where that was seen.
+    pub other: Option<[f64; 2]>,
 }
 
 /// Waits of one cause.

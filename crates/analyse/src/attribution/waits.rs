@@ -49,17 +49,19 @@ pub(crate) fn rows(facts: &Facts) -> Vec<WaitRow> {
 fn of_arm(facts: &Facts, arm: &Arm) -> Vec<WaitRow> {
     let checkout = arm.source.revision().map(|revision| revision.checkout.as_str());
     let rows = arm_rows(&arm.name, &waited(&facts.sheet, &arm.name, &facts.passes));
-    rows.into_iter().map(|row| within_checkout(row, checkout)).collect()
+    let named = |row: WaitRow| {
+        let [place, woken_from] =
+            [row.place, row.woken_from].map(|place| place.map(|place| within_checkout(place, checkout)));
+        WaitRow { place, woken_from, ..row }
+    };
+    rows.into_iter().map(named).collect()
 }
 
-/// A row whose files are named from the arm's checkout on, and not from the cache that this is in.
-fn within_checkout(mut row: WaitRow, checkout: Option<&str>) -> WaitRow {
-    let Some(folder) = checkout else { return row };
-    for place in [&mut row.place, &mut row.woken_from].into_iter().flatten() {
-        let path = place.file.as_ref().and_then(|file| within(folder, file));
-        place.file = path.or(place.file.take());
-    }
-    row
+/// A place whose file is named from the arm's checkout on, and not from the cache that this is in.
+pub(super) fn within_checkout(mut place: Place, checkout: Option<&str>) -> Place {
+    let path = checkout.zip(place.file.as_ref()).and_then(|(folder, file)| within(folder, file));
+    place.file = path.or(place.file.take());
+    place
 }
 
 fn arm_rows(arm: &str, waits: &[Waited]) -> Vec<WaitRow> {
@@ -111,28 +113,20 @@ mod tests {
 
     #[test]
     fn files_of_an_arm_from_git_are_named_from_its_checkout_on() {
-        let place = |file: &str| Place {
-            function: "bill".to_owned(),
-            file: Some(file.to_owned()),
-            line: Some(3),
-            commit: None,
+        let named = |file: &str, checkout| {
+            let place = Place {
+                function: "bill".to_owned(),
+                file: Some(file.to_owned()),
+                line: Some(3),
+                commit: None,
+            };
+            within_checkout(place, checkout).file.unwrap()
         };
-        let row = WaitRow {
-            arm: "pr".to_owned(),
-            ended_by: EndedBy::Lock,
-            behind: None,
-            by: None,
-            place: Some(place("/home/me/.cache/whyslow/builds/1/app/shop.py")),
-            woken_from: Some(place("/usr/lib/python3.11/queue.py")),
-            ns_per_request: 1.0,
-            count_per_request: 1.0,
-        };
-        let files =
-            |row: WaitRow| [row.place, row.woken_from].map(|place| place.and_then(|place| place.file));
-        let whole = files(row.clone());
-        assert_eq!(files(within_checkout(row.clone(), None)), whole);
-        let [own, other] = files(within_checkout(row, Some("/home/me/.cache/whyslow/builds/1")));
-        assert_eq!(own.as_deref(), Some("app/shop.py"));
-        assert_eq!(other, whole[1]);
+        let (folder, own) =
+            ("/home/me/.cache/whyslow/builds/1", "/home/me/.cache/whyslow/builds/1/app/shop.py");
+        assert_eq!(named(own, None), own);
+        assert_eq!(named(own, Some(folder)), "app/shop.py");
+        let other = "/usr/lib/python3.11/queue.py";
+        assert_eq!(named(other, Some(folder)), other);
     }
 }

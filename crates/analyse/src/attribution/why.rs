@@ -12,6 +12,7 @@ mod evidence;
 mod examples;
 mod gap;
 mod ledger;
+mod parked;
 mod rank;
 mod rest;
 mod sides;
@@ -349,6 +350,7 @@ fn of_idle(pair: &Pair) -> Vec<Suspect> {
             found.extend(more);
         }
     }
+    parked::tell(pair, &mut found, left);
     found
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod beside;
+mod bisect;
 mod bound;
 mod capacity;
 mod cases;
@@ -16,6 +17,7 @@ mod limits;
 mod looks;
 mod next;
 mod parity;
+mod parked;
 mod published;
 mod resources;
 mod sameness;

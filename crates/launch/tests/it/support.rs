@@ -45,7 +45,7 @@ pub(crate) fn server(fault: &str) -> (Spec, SocketAddr) {
 pub(crate) fn free_addr() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let seed = u64::from(std::process::id()) << 32 | u64::from(NEXT.fetch_add(1, Ordering::Relaxed));
-    (Ipv4Addr::LOCALHOST, free_port(seed).unwrap()).into()
+    (Ipv4Addr::LOCALHOST, free_port(seed).unwrap().number()).into()
 }
 
 /// Waits until `holds`; `false` where it does not within `limit`.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 /// Steps that may end undecided before the search gives up: a machine that cannot tell three commits from each other will
 /// not tell a fourth.
 const MOST_OPEN: usize = 3;
+/// Commits between the last good one and the first bad one for which one comparison is enough: with the two of them it has three arms,
+/// and takes half as long again as a step.
+const MOST_BETWEEN: usize = 1;
 
 /// What a step says of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +27,9 @@ pub enum Answer {
 pub enum NextStep {
     /// Ask about the commit at this place.
     Ask(usize),
-    /// The commit at this place is bad and its parent is good.
-    Found(usize),
-    /// It is one of these: those between could not be judged.
-    Among(Vec<usize>),
+    /// Compare the commits at these places side by side, each with the one before it. They begin with the last one that is good and
+    /// end with the first one that is bad; those between that are left out could not be judged.
+    Last(Vec<usize>),
 }
 
 /// A history from its good end, at place 0, to its bad end, at the last place, and what is known of what lies between.
@@ -50,19 +52,23 @@ impl HistorySearch {
         self.answers.insert(place, answer);
     }
 
-    /// What is to be done next: the commit nearest to the middle of those that it can be, of which nothing is known.
+    /// What is to be done next. While one comparison cannot hold all commits that are left, that is the commit nearest to their middle of
+    /// which nothing is known.
     #[must_use]
     pub fn next(&self) -> NextStep {
         let [good, bad] = self.ends();
-        if bad - good == 1 {
-            return NextStep::Found(bad);
+        let answer = |place: &usize| self.answers.get(place);
+        let between: Vec<usize> =
+            (good + 1..bad).filter(|place| answer(place) != Some(&Answer::Broken)).collect();
+        if between.len() <= MOST_BETWEEN {
+            return NextStep::Last([&[good], &between[..], &[bad]].concat());
         }
         let open = self.answers.values().filter(|answer| **answer == Answer::Open).count();
         let middle = good + (bad - good) / 2;
-        let unknown = (good + 1..bad).filter(|place| !self.answers.contains_key(place));
+        let unknown = between.into_iter().filter(|place| answer(place).is_none());
         match unknown.min_by_key(|place| place.abs_diff(middle)) {
             Some(place) if open < MOST_OPEN => NextStep::Ask(place),
-            _ => NextStep::Among((good + 1..=bad).collect()),
+            _ => NextStep::Last(vec![good, bad]),
         }
     }
 
@@ -71,12 +77,6 @@ impl HistorySearch {
     pub fn left(&self) -> usize {
         let [good, bad] = self.ends();
         bad - good
-    }
-
-    /// Place of the last commit that is known to be good, before those that it can be.
-    #[must_use]
-    pub fn good(&self) -> usize {
-        self.ends()[0]
     }
 
     /// The last commit that is good, and the first behind it that is bad.
@@ -90,11 +90,12 @@ impl HistorySearch {
         [good, bad]
     }
 
-    /// Steps of a search through `commits` in which each step decides: one shows that the ends differ, one that the commit
-    /// which was found differs from its parent.
+    /// Comparisons of a search through `commits` in which each commit builds and each answer decides: the first compares the
+    /// ends and asks about the middle, each one behind it halves what is left, and the last holds two commits that it can be. A
+    /// history that the last could hold from the beginning takes these two, too.
     #[must_use]
     pub fn most_steps(commits: usize) -> u32 {
-        commits.max(1).next_power_of_two().ilog2() + 2
+        commits.max(1).next_power_of_two().ilog2().max(2)
     }
 }
 
@@ -106,8 +107,8 @@ mod tests {
     /// Commits of each history.
     const COMMITS: usize = 200;
 
-    /// Searches with an oracle; gives how it ended and how many commits were measured and how many were broken.
-    fn search(commits: usize, mut oracle: impl FnMut(usize) -> Answer) -> (NextStep, u32, u32) {
+    /// Searches with an oracle; gives what is left for the last comparison, and how many commits were measured and how many were broken.
+    fn search(commits: usize, mut oracle: impl FnMut(usize) -> Answer) -> (Vec<usize>, u32, u32) {
         let mut search = HistorySearch::new(commits);
         let (mut measured, mut broken) = (0, 0);
         loop {
@@ -122,7 +123,7 @@ mod tests {
                     }
                     search.record(place, answer);
                 }
-                end => return (end, measured, broken),
+                NextStep::Last(places) => return (places, measured, broken),
             }
         }
     }
@@ -131,17 +132,25 @@ mod tests {
         if place >= culprit { Answer::Bad } else { Answer::Good }
     }
 
+    /// Comparisons of a search that asked about so many commits: that of the ends, which asks about the first one, too, and the last.
+    fn comparisons(measured: u32) -> u32 {
+        1 + measured.saturating_sub(1) + 1
+    }
+
     #[test]
-    fn every_culprit_of_every_history_is_found_in_few_steps() {
-        for commits in (1..=20).chain([64, 65, COMMITS]) {
+    fn every_culprit_of_every_history_is_found_in_as_many_comparisons_as_are_said() {
+        for commits in 1..=300 {
+            let mut most = 0;
             for culprit in 1..=commits {
-                let (end, measured, _) = search(commits, |place| truth(place, culprit));
-                assert_eq!(end, NextStep::Found(culprit), "{commits} commits");
-                // The first step and the last are not the search's.
-                assert!(measured + 2 <= HistorySearch::most_steps(commits), "{measured} of {commits}");
+                let (last, measured, _) = search(commits, |place| truth(place, culprit));
+                assert!(last.len() <= 3 && last.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{last:?}");
+                assert!(last[1..].contains(&culprit), "{commits} commits: {culprit} is not in {last:?}");
+                most = most.max(comparisons(measured));
             }
+            assert_eq!(most, HistorySearch::most_steps(commits), "{commits} commits");
+            assert!(f64::from(most) <= (commits as f64).log2() + 2.0, "{commits} commits: {most}");
         }
-        assert_eq!([1, 2, 3, 200].map(HistorySearch::most_steps), [2, 3, 4, 10]);
+        assert_eq!([1, 2, 3, 200].map(HistorySearch::most_steps), [2, 2, 2, 8]);
     }
 
     #[test]
@@ -152,22 +161,15 @@ mod tests {
             let share = random.unit();
             let is_broken: Vec<bool> = (0..=COMMITS).map(|_| random.unit() < share).collect();
             let oracle = |place: usize| if is_broken[place] { Answer::Broken } else { truth(place, culprit) };
-            let (end, measured, broken) = search(COMMITS, oracle);
-            match end {
-                NextStep::Found(place) => assert_eq!(place, culprit, "seed {seed}"),
-                NextStep::Among(places) => {
-                    assert!(places.contains(&culprit), "seed {seed}: {culprit} is not among {places:?}");
-                    // Only the last can have been judged: what is left are the broken ones before it.
-                    let unknown = &places[..places.len() - 1];
-                    assert!(unknown.iter().all(|place| is_broken[*place]), "seed {seed}");
-                }
-                NextStep::Ask(_) => unreachable!("a search ends"),
-            }
-            // Of what is passed by, each commit can cost a step more.
-            assert!(
-                measured + 2 <= HistorySearch::most_steps(COMMITS) + broken,
-                "seed {seed}: {measured} steps"
-            );
+            let (last, measured, broken) = search(COMMITS, oracle);
+            let [good, bad] = [last[0], last[last.len() - 1]];
+            assert!(good < culprit && culprit <= bad, "seed {seed}: {culprit} is not in {last:?}");
+            // What is left out between them does not build.
+            let left_out = (good + 1..bad).filter(|place| !last.contains(place));
+            assert!({ left_out }.all(|place| is_broken[place]), "seed {seed}");
+            // Of what is passed by, each commit can cost a comparison more.
+            let most = HistorySearch::most_steps(COMMITS) + broken;
+            assert!(comparisons(measured) <= most, "seed {seed}: {measured} measured");
         }
     }
 
@@ -183,23 +185,28 @@ mod tests {
                 (chance, _) if chance < 0.05 => Answer::Open,
                 (_, truth) => truth,
             };
-            let (end, measured, _) = search(COMMITS, noisy);
-            assert!(
-                measured as usize <= HistorySearch::most_steps(COMMITS) as usize + MOST_OPEN,
-                "seed {seed}"
-            );
-            match end {
-                NextStep::Found(place) if place == culprit => right += 1,
-                // What shows it is the step between the commit and its parent.
-                NextStep::Found(place) => {
-                    assert_eq!(truth(place - 1, culprit), truth(place, culprit), "seed {seed}");
-                    wrong += 1;
-                }
-                _ => {}
+            let (last, measured, _) = search(COMMITS, noisy);
+            let most = HistorySearch::most_steps(COMMITS) as usize + MOST_OPEN;
+            assert!(comparisons(measured) as usize <= most, "seed {seed}");
+            // What shows a wrong one is the last comparison, in which its commits do not differ.
+            if last[0] < culprit && culprit <= last[last.len() - 1] {
+                right += 1;
+            } else {
+                wrong += 1;
+                let alike = last.windows(2).all(|pair| truth(pair[0], culprit) == truth(pair[1], culprit));
+                assert!(alike, "seed {seed}");
             }
         }
         assert!(right > 350 && wrong > 20, "{right} right and {wrong} wrong of 500");
-        let (end, measured, _) = search(COMMITS, |_| Answer::Open);
-        assert_eq!((end, measured as usize), (NextStep::Among((1..=COMMITS).collect()), MOST_OPEN));
+        let (last, measured, _) = search(COMMITS, |_| Answer::Open);
+        assert_eq!((last, measured as usize), (vec![0, COMMITS], MOST_OPEN));
+    }
+
+    #[test]
+    fn one_commit_that_was_undecided_is_compared_again_in_the_last_comparison() {
+        // With its parent, from which it differs by the whole: what was open was on which side of half of it.
+        let (last, measured, broken) =
+            search(3, |place| if place == 1 { Answer::Open } else { Answer::Broken });
+        assert_eq!((last, measured, broken), (vec![0, 1, 3], 1, 1));
     }
 }

@@ -58,7 +58,7 @@ pub use sound::{
 };
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage, is_compiler};
-pub use waits::{EndedBy, WaitLeaf, Waits};
+pub use waits::{EndedBy, Goroutines, ParkedLeaf, WaitLeaf, Waits, WaitsFor};
 
 /// Version of everything in a run directory; a reader refuses a newer one by name.
 pub const SCHEMA_VERSION: u32 = 1;

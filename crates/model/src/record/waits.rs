@@ -74,6 +74,53 @@ pub struct Waits {
     pub frames: Vec<Frame>,
     /// The leaves, longest first.
     pub leaves: Vec<WaitLeaf>,
+    /// Goroutines that waited meanwhile, of each process of Go that could be read. Their waits are no waits of threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goroutines: Vec<Goroutines>,
+    /// What could not be watched, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// For what a goroutine waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitsFor {
+    /// A mutex, or one for reading and writing.
+    Lock,
+    /// A channel.
+    Channel,
+    /// One of several channels.
+    Select,
+    /// A time that passes.
+    Sleep,
+    /// A condition (`sync.Cond`).
+    Condition,
+    /// Other goroutines that end (`sync.WaitGroup`).
+    Group,
+    /// Something else.
+    Other,
+}
+
+/// Goroutines that wait for one thing in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ParkedLeaf {
+    /// For what.
+    pub waits_for: WaitsFor,
+    /// Where: indices into the frames of the waits, outermost first.
+    pub waited_in: Vec<u32>,
+    /// How many there were in all readings together.
+    pub count: u64,
+}
+
+/// Goroutines of one process that waited for something other than the network, and were not the runtime's own: a wait that keeps no
+/// thread. Each reading counts every goroutine once, so that counts over readings are how many wait at a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Goroutines {
+    /// How often all goroutines were read.
+    pub readings: u64,
+    /// The leaves, most goroutines first.
+    pub leaves: Vec<ParkedLeaf>,
 }
 
 impl Waits {

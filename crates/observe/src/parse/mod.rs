@@ -4,8 +4,10 @@ mod callgrind;
 mod cgroup;
 mod cpu;
 mod diag;
+mod goroutines;
 mod machine;
 mod net;
+mod pclntab;
 mod perf;
 mod process;
 mod python;
@@ -19,8 +21,10 @@ pub use callgrind::callgrind_self_costs;
 pub(crate) use cgroup::{Hierarchy, cpu_cgroup, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
 pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
+pub(crate) use goroutines::{BELOW, GOROUTINE_BYTES, GoLayout, go_layout, go_version};
 pub use machine::machine_log;
 pub(crate) use net::{datagram_takers, tcp_counters};
+pub(crate) use pclntab::{GoPlace, INLINED_BYTES, LineTable, first_words_read};
 pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, USER_REGISTERS, UserStack, chain_of, jit_symbol, mappings, perf_map,
     perf_records, split_chain,

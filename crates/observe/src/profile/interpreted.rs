@@ -243,7 +243,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The addresses of variables in a program or library, before it is loaded; nothing where one of them is missing.
-fn symbols<const COUNT: usize>(file: &Path, names: [&str; COUNT]) -> Option<[u64; COUNT]> {
+pub(super) fn symbols<const COUNT: usize>(file: &Path, names: [&str; COUNT]) -> Option<[u64; COUNT]> {
     let mut elf = Elf::new(file);
     elf.debug_syms = false;
     let inspector = Inspector::new();
@@ -256,6 +256,7 @@ fn symbols<const COUNT: usize>(file: &Path, names: [&str; COUNT]) -> Option<[u64
 }
 
 /// The memory of another process. An address that was torn may be any number.
+#[derive(Debug)]
 pub(super) struct Memory(File);
 
 impl Memory {
@@ -263,14 +264,14 @@ impl Memory {
         File::open(format!("/proc/{pid}/mem")).ok().map(Self)
     }
 
-    fn bytes<const LENGTH: usize>(&self, at: u64) -> Option<[u8; LENGTH]> {
+    pub(super) fn bytes<const LENGTH: usize>(&self, at: u64) -> Option<[u8; LENGTH]> {
         let mut bytes = [0; LENGTH];
         self.0.read_exact_at(&mut bytes, at).ok()?;
         Some(bytes)
     }
 
     /// So many bytes `offset` behind an address.
-    fn many(&self, at: u64, offset: u64, length: u64) -> Option<Vec<u8>> {
+    pub(super) fn many(&self, at: u64, offset: u64, length: u64) -> Option<Vec<u8>> {
         let at = at.checked_add(offset)?;
         let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= MOST_BYTES)?];
         self.0.read_exact_at(&mut bytes, at).ok()?;
@@ -286,7 +287,7 @@ impl Memory {
     }
 
     /// The word `offset` behind an address.
-    fn word(&self, at: u64, offset: u64) -> Option<u64> {
+    pub(super) fn word(&self, at: u64, offset: u64) -> Option<u64> {
         self.bytes(at.checked_add(offset)?).map(u64::from_le_bytes)
     }
 }

@@ -1,5 +1,5 @@
-//! Reads stacks of threads while they wait: what an interpreter runs in them, and where there is none, the stack of machine code itself.
-//! Nobody is stopped. Whether a thread waited all the while is for others to know.
+//! Reads stacks of threads while they wait: what an interpreter runs in them, and where there is none, the stack of machine code itself;
+//! and goroutines that wait, which have no thread. Nobody is stopped. Whether a thread waited all the while is for others to know.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use model::record::Frame;
 
+use super::goroutines::Parked;
 use super::interpreted::{Found, Memory, every};
 use crate::Group;
 use crate::file::{numbered, optional};
@@ -70,33 +71,40 @@ impl Turn {
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Sender<()>,
-    thread: JoinHandle<u64>,
+    thread: JoinHandle<(u64, Parked)>,
 }
 
 impl Readers {
-    /// Begins to look for processes that may be read, to read them, and to tell what was read.
-    pub(crate) fn begin(group: &Group, tell: impl Fn(Vec<Reading>) + Send + 'static) -> Self {
+    /// Begins to look for processes that may be read, to read them, and to tell what was read of threads. Goroutines are read on from where
+    /// `parked` has them.
+    pub(crate) fn begin(
+        group: &Group,
+        mut parked: Parked,
+        tell: impl Fn(Vec<Reading>) + Send + 'static,
+    ) -> Self {
         let (stop, stopped) = channel();
         let group = group.clone();
         let thread = std::thread::spawn(move || {
             let Found { mut interpreters, pids, .. } = Found::of(&group);
             let others = group.pids().unwrap_or_default().into_iter().filter(|pid| !pids.contains(pid));
             let mut copies = Copies::of(others);
-            if !interpreters.is_empty() || !copies.memories.is_empty() {
+            parked.find(&group);
+            if !interpreters.is_empty() || !copies.memories.is_empty() || !parked.is_empty() {
                 every(PERIOD, &stopped, || {
                     let mut readings = Vec::new();
                     interpreters.iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
                     copies.read(&mut readings);
                     tell(readings);
+                    parked.look();
                 });
             }
-            own_cpu_ns()
+            (own_cpu_ns(), parked)
         });
         Self { stop, thread }
     }
 
-    /// Ends it; everything was told by then. It says what CPU time it took.
-    pub(crate) fn stop(self) -> u64 {
+    /// Ends it; everything was told by then. It says what CPU time it took, and has all goroutines that were met.
+    pub(crate) fn stop(self) -> (u64, Parked) {
         drop(self.stop);
         self.thread.join().expect("reading stacks does not panic")
     }

@@ -10,6 +10,7 @@ use blazesym::{MaybeDefault, Pid};
 use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
+use super::golang::GoNames;
 use super::spins::Code;
 use super::{Chains, StackWeight};
 use crate::file::optional;
@@ -189,6 +190,8 @@ struct Names {
     maps: HashMap<u32, Option<Vec<Mapping>>>,
     /// What just-in-time compilers wrote down.
     jit: HashMap<u32, Vec<JitSymbol>>,
+    /// Names of programs of Go that were stripped, as far as they were asked for.
+    go: HashMap<u32, Option<GoNames>>,
 }
 
 /// Bytes before an address at which its line is looked for, where it has none of its own: of one, two and more instructions.
@@ -232,6 +235,7 @@ impl Names {
             known: HashMap::new(),
             maps: HashMap::new(),
             jit: HashMap::new(),
+            go: HashMap::new(),
         };
         let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, chain, _) in chains.keys() {
@@ -260,6 +264,10 @@ impl Names {
             self.jit.insert(pid, jit_symbols(pid));
         }
         for (address, mut frames) in addresses.iter().zip(found) {
+            if frames.is_empty() && pid != 0 {
+                let go = self.go.entry(pid).or_insert_with(|| GoNames::of(pid));
+                frames.extend(go.iter().flat_map(|names| names.frames(*address)));
+            }
             if frames.is_empty() {
                 frames.extend(self.unnamed(pid, *address));
             }

@@ -291,10 +291,19 @@ func main() {
 
 #[test]
 fn functions_of_go_have_their_line() {
-    let stem = std::env::temp_dir().join(format!("observe-{}-go", std::process::id()));
+    functions_of_go_built_with("lines", &[]);
+}
+
+#[test]
+fn functions_of_go_without_symbols_have_it_too() {
+    functions_of_go_built_with("stripped", &["-ldflags=-s -w"]);
+}
+
+fn functions_of_go_built_with(name: &str, flags: &[&str]) {
+    let stem = std::env::temp_dir().join(format!("observe-{}-go-{name}", std::process::id()));
     let source = stem.with_extension("go");
     std::fs::write(&source, GO).unwrap();
-    let built = Command::new("go").args(["build", "-o"]).arg(&stem).arg(&source).status();
+    let built = Command::new("go").arg("build").args(flags).arg("-o").arg(&stem).arg(&source).status();
     if !built.is_ok_and(|status| status.success()) {
         testkit::skipped("go is not installed");
         return;

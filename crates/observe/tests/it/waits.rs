@@ -1,5 +1,6 @@
 //! Servers that wait in known ways are watched, and what ended their waits is found.
 
+mod goroutines;
 mod native;
 
 use std::cell::Cell;
@@ -330,10 +331,9 @@ impl Script {
             testkit::skipped(&format!("{program} is not installed, or may not begin so"));
             return;
         }
-        let name = format!("observe-{}-waits-{program}.{}", std::process::id(), self.ends);
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, self.text).unwrap();
         let address = address();
+        let file = std::env::temp_dir().join(format!("observe-waits-{address}.{}", self.ends));
+        std::fs::write(&file, self.text).unwrap();
         let server = Fixture::start(command().arg(&file).arg(&address));
         let waits = watched(server, &address, Duration::ZERO);
         std::fs::remove_file(&file).unwrap();

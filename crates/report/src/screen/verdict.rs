@@ -4,15 +4,12 @@ use analyse::{ArmFindings, Comparison, Findings, Metric, UndecidedBy};
 
 use super::layout::{SCREEN_COLUMNS, and, blocks, from_to, part_of, rate, short, within, wrapped};
 use crate::compare::says_something_else;
-use crate::direction::{Direction, Times, words_of_sides};
+use crate::direction::{Direction, Times, decimals_apart, words_of_sides};
 use crate::style::Style;
 use crate::words::names::remedy;
 
 /// Percentiles that the first screen speaks of; the others are among the details.
 const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];
-
-/// Digits behind the point at most.
-const MOST_DECIMALS: usize = 5;
 
 /// How many times as far apart as in CPU time the arms must be in rate for the rate to be said first: requests then wait for something
 /// that costs no CPU time.
@@ -157,8 +154,7 @@ fn decimals(times: Times) -> usize {
         ratio if ratio >= 1.095 => 2,
         _ => 3,
     };
-    let looks_like_none = |digits: usize| (times.low - 1.0).abs() * 10_f64.powi(digits as i32) < 0.5;
-    (usual..MOST_DECIMALS).find(|digits| !looks_like_none(*digits)).unwrap_or(MOST_DECIMALS)
+    decimals_apart(usual, [times.low, times.high])
 }
 
 /// The figures behind a ratio, in many words and in few.
@@ -406,7 +402,7 @@ mod tests {
             ([1.2, 1.15], 2),
             ([1.2, 1.001], 3),
             ([12.0, 11.0], 1),
-            ([1.2, 1.000_000_1], MOST_DECIMALS),
+            ([1.2, 1.000_000_1], 5),
         ] {
             let times = Times { ratio, low, high: 2.0 * ratio };
             assert_eq!(decimals(times), digits, "{ratio} {low}");

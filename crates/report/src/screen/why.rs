@@ -394,10 +394,11 @@ impl Part {
     }
 }
 
-/// Where most of a cause is: where threads waited, or the place of its largest node.
+/// Where most of a cause is: where threads or goroutines waited, or the place of its largest node.
 fn place(findings: &Findings, cause: &Cause) -> Option<String> {
     let waited = cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
         Seen::Waits(waits) => waits.waited_in.as_ref(),
+        Seen::Parked(parked) => Some(&parked.function),
         _ => None,
     });
     if let Some(function) = waited {

@@ -3,6 +3,7 @@
 use analyse::{Against, AskedFigure, Basis, Comparison, FailIfSays, Foreseen, Unit, WhyAbsent};
 
 use super::joined;
+use crate::direction::figures_of;
 
 /// Decimals of a count of a request.
 const COUNT_DECIMALS: usize = 3;
@@ -125,9 +126,9 @@ fn compared(row: &Comparison) -> String {
     let (metric, verdict) = (row.metric.label(), row.verdict.word());
     let blocks = if row.blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", row.blocks) };
     let void = row.void_by.first().map_or_else(String::new, |gate| format!(", gate {gate} failed"));
-    match (row.ratio, row.ci_low, row.ci_high, row.level) {
-        (Some(ratio), Some(low), Some(high), Some(level)) => format!(
-            "{metric} of '{}' is {ratio:.3} [{low:.3}, {high:.3}] times that of '{}' at {}: {verdict}{void} ({blocks}, \
+    match (figures_of(row), row.level) {
+        ([Some(ratio), Some(interval)], Some(level)) => format!(
+            "{metric} of '{}' is {ratio} {interval} times that of '{}' at {}: {verdict}{void} ({blocks}, \
              Hodges–Lehmann, exact Wilcoxon interval at {:.1} %)",
             row.arm,
             row.baseline,

@@ -1,8 +1,10 @@
 //! What is said of what was seen of a cause, the slower server first.
 
-use analyse::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Seen, StallActivity};
+use analyse::{
+    Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, ParkedSeen, Seen, StallActivity,
+};
 use model::plan::CauseId;
-use model::record::EndedBy;
+use model::record::{EndedBy, WaitsFor};
 use model::units::{format_ns, percent};
 
 use super::{joined, stalls};
@@ -58,16 +60,17 @@ pub(super) fn words(seen: &Seen) -> String {
             format!("one thread is full while other CPUs are idle: {slow:.2} CPUs busy, against {fast:.2}")
         }
         Seen::DelayedAcks { answers, acks, pieces } => delayed(*answers, *acks, *pieces),
-        Seen::FewAtATime { served, in_flight, functions, unhurried_ns, response_ns } => {
+        Seen::FewAtATime { served, in_flight, functions, waits_for, unhurried_ns, response_ns } => {
             let [unhurried, response] = [unhurried_ns, response_ns].map(|ns| format_ns(*ns));
             let (place, [fewest, most]) = (place(functions), *served);
             let served = match most <= ALIKE * fewest {
                 true => format!("about {most:.1}"),
                 false => format!("between {fewest:.1} and {most:.1}"),
             };
+            let what = waits_for.map_or("a lock, a pool or a limit with few places", waits_for_words);
             format!(
                 "serving {served} of the {in_flight:.0} requests under way at a time{place}: at the equal rate it answers in \
-                 {unhurried}, at capacity in {response}, while its CPUs are idle (a lock, a pool or a limit with few places)"
+                 {unhurried}, at capacity in {response}, while its CPUs are idle ({what})"
             )
         }
         Seen::AllLate { or_turn, functions, late, counted } => {
@@ -78,6 +81,7 @@ pub(super) fn words(seen: &Seen) -> String {
         }
         Seen::Silences { mean_ns, shares, waits } => silences(*mean_ns, *shares, waits.as_ref()),
         Seen::Waits(waits) => ended_waits(waits),
+        Seen::Parked(parked) => parked_words(parked),
     }
 }
 
@@ -292,6 +296,32 @@ fn ended_waits(waits: &EndedWaits) -> String {
     format!("{what}{places}{}: {}", had_waited(waits.behind), against(waits.ns))
 }
 
+fn parked_words(parked: &ParkedSeen) -> String {
+    let ParkedSeen { waits_for, function, at_a_time, ns, other } = parked;
+    let against = other.map_or_else(String::new, |[at_a_time, ns]| {
+        format!(", against {at_a_time:.1} and {}", format_ns(ns))
+    });
+    let what = match waits_for {
+        WaitsFor::Sleep => "sleep".to_owned(),
+        other => format!("wait for {}", waits_for_words(*other)),
+    };
+    let request = format_ns(*ns);
+    format!("goroutines {what} in {function}: {at_a_time:.1} at a time, {request} a request{against}")
+}
+
+/// For what goroutines wait.
+pub(crate) fn waits_for_words(waits_for: WaitsFor) -> &'static str {
+    match waits_for {
+        WaitsFor::Lock => "a lock",
+        WaitsFor::Channel => "a channel",
+        WaitsFor::Select => "one of several channels",
+        WaitsFor::Sleep => "a sleep",
+        WaitsFor::Condition => "a condition",
+        WaitsFor::Group => "other goroutines to end",
+        WaitsFor::Other => "something else",
+    }
+}
+
 fn had_waited(behind: Option<EndedBy>) -> &'static str {
     match behind {
         Some(EndedBy::Timer) => ", which had waited for a time to pass",
@@ -312,6 +342,7 @@ mod tests {
                 served,
                 in_flight: 47.0,
                 functions: Vec::new(),
+                waits_for: None,
                 unhurried_ns: 26.6e6,
                 response_ns: 68.3e6,
             })

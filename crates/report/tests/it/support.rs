@@ -101,6 +101,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         smaller: Vec::new(),
         new_functions: Vec::new(),
         waits: Vec::new(),
+        goroutines: Vec::new(),
         causes: vec![
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),

@@ -8,8 +8,8 @@ use model::plan::Plan;
 use model::record::write_atomically;
 use serde::{Deserialize, Serialize};
 
-/// Version of the file.
-const SCHEMA: u32 = 1;
+/// Version of the file: in the first one every comparison was of two commits.
+const SCHEMA: u32 = 2;
 /// The file, in the folder of the search.
 const FILE: &str = "bisect.json";
 
@@ -17,19 +17,25 @@ const FILE: &str = "bisect.json";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct State {
     schema: u32,
-    /// The plan of the first step, which has the ends and every flag.
+    /// The plan of the first comparison, which has the ends and every flag.
     pub(super) plan: Plan,
     metric: Metric,
-    /// The comparison of the ends, once it was made.
-    pub(super) ends: Option<BisectStep>,
-    /// Halfway between them, where the bad end is slower.
+    /// What the first comparison says, once it was made: of the ends, then of the commit in the middle.
+    pub(super) ends: Vec<BisectStep>,
+    /// Halfway between the ends, where the bad one is slower.
     pub(super) halfway: Option<Halfway>,
-    /// The steps between, in order.
+    /// The steps between, in order, one for each comparison.
     pub(super) steps: Vec<BisectStep>,
-    /// The commit that was found against its parent.
-    pub(super) last: Option<BisectStep>,
+    /// What the last comparison says.
+    pub(super) last: Vec<BisectStep>,
     #[serde(skip)]
     file: PathBuf,
+}
+
+/// What is read of the file first.
+#[derive(Debug, Deserialize)]
+struct Version {
+    schema: u32,
 }
 
 impl State {
@@ -46,10 +52,10 @@ impl State {
                 schema: SCHEMA,
                 plan,
                 metric,
-                ends: None,
+                ends: Vec::new(),
                 halfway: None,
                 steps: Vec::new(),
-                last: None,
+                last: Vec::new(),
                 file,
             };
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -58,17 +64,28 @@ impl State {
         }
         let text =
             std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let found: Self =
-            serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))?;
+        let damaged = || format!("{} is damaged", file.display());
+        let Version { schema } = serde_json::from_str(&text).with_context(damaged)?;
+        ensure!(
+            schema == SCHEMA,
+            "{} holds a search of another version of whyslow: choose another folder with --out",
+            file.display()
+        );
+        let found: Self = serde_json::from_str(&text).with_context(damaged)?;
         if !seed_given {
             plan.seed = found.plan.seed;
         }
         ensure!(
-            found.schema == SCHEMA && found.metric == metric && found.plan == plan.masked(),
+            found.metric == metric && found.plan == plan.masked(),
             "{} holds a search with other flags: choose another folder with --out",
             file.display()
         );
         Ok(Self { file, plan, ..found })
+    }
+
+    /// Every commit that was compared, in order.
+    pub(super) fn all_steps(&self) -> Vec<BisectStep> {
+        [&self.ends[..], &self.steps, &self.last].concat()
     }
 
     /// Writes it down.

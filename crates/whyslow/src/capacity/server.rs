@@ -113,7 +113,7 @@ fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Resul
     let port = free_port(u64::from(std::process::id()))?;
     let mut beside = InTurn::new();
     let services = beside.places(arm, &launcher, placement, compare::READY_LIMIT)?;
-    let mut place = Place { workload, arm, placement, address: on_loopback(port), services };
+    let mut place = Place { workload, arm, placement, address: on_loopback(port.number()), services };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), &log) };
     let limit = compare::READY_LIMIT;
     let started = contained::start(&launcher, arm, spec, SEARCHING, limit);

@@ -74,14 +74,15 @@ impl Bench<'_> {
         let (file, log) = (self.file("out"), self.file("log"));
         let launcher = Launcher::this_program();
         let port = free_port(self.requests)?;
-        let plain = Spec::of_arm(self.arm, &placeholders(self.arm, self.placement, port), &log);
+        let plain = Spec::of_arm(self.arm, &placeholders(self.arm, self.placement, port.number()), &log);
         let mut argv = vec!["valgrind".to_owned(), "--tool=callgrind".to_owned()];
         argv.push(format!("--callgrind-out-file={}", std::path::absolute(&file)?.display()));
         argv.extend(plain.argv.iter().cloned());
         let spec = Spec { argv, cpus: Some(self.placement.server.clone()), ..plain };
         let mut process = launcher.start(&spec)?;
         let Self { workload, arm, placement, .. } = *self;
-        let mut place = Place { workload, arm, placement, address: on_loopback(port), services: Vec::new() };
+        let mut place =
+            Place { workload, arm, placement, address: on_loopback(port.number()), services: Vec::new() };
         let starting = Starting { launcher: &launcher, log: &log, limit: READY_LIMIT };
         place.wait_ready(&mut process, &starting)?;
         let loaded = self.load(&place);

@@ -68,9 +68,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLE, version, disable_version_flag = true)]
 pub(crate) struct LoadArgs {
-    /// Generator threads
-    #[arg(short = 't', long, default_value_t = 2, value_parser = wrk_count)]
-    pub(crate) threads: u32,
+    /// Generator threads [default: 2, or 1 if this program may use one CPU only]
+    #[arg(short = 't', long, value_parser = wrk_count)]
+    pub(crate) threads: Option<u32>,
     /// Connections over all threads
     #[arg(short = 'c', long, default_value_t = 10, value_parser = wrk_count)]
     pub(crate) connections: u32,

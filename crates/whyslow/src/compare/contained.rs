@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use launch::{Contained, Container, LaunchError, Launcher, Process, Project, Spec, free_port};
+use launch::{Contained, Container, LaunchError, Launcher, Port, Process, Project, Spec, free_port};
 use model::plan::{Arm, ArmSource, Compose, Engine, Expect, SplitMix64, split_command};
 use model::record::ServiceImage;
 use observe::{Group, ObserveError};
@@ -198,7 +198,8 @@ fn bring_up(
         .map_err(|error| LaunchError::File { path: overlay.clone(), source: std::io::Error::other(error) })?;
     let port = spec.env.get("PORT").and_then(|port| port.parse().ok()).unwrap_or_default();
     let free = |number| free_port(SplitMix64::fork(u64::from(port), "beside", number).next_u64());
-    let ports = (0..).map(free).take(project.others()).collect::<Result<Vec<u16>, LaunchError>>()?;
+    let drawn = (0..).map(free).take(project.others()).collect::<Result<Vec<Port>, LaunchError>>()?;
+    let ports: Vec<u16> = drawn.iter().map(Port::number).collect();
     let mut process = launcher.start(&project.spec(spec, &overlay, (port, &ports)))?;
     let contained = project.wait(&mut process, limit)?;
     Ok(Started { process, container: Some(contained), project: Some(project) })

@@ -511,7 +511,9 @@ impl Watch {
             }
             Self::Waking(wakers) => {
                 let _maps = crate::jvm::write_maps(target, launcher);
-                pass.waits = Some(wakers.stop());
+                let waits = wakers.stop();
+                pass.missing.extend(waits.missing.iter().cloned());
+                pass.waits = Some(waits);
             }
             Self::Tracing(tracing) => {
                 let counts = tracing.counts();

@@ -28,6 +28,8 @@ const WARM_JIT: Duration = Duration::from_secs(3);
 const LOAD: Duration = Duration::from_millis(300);
 /// Longest turn of a quick run for the stops of a server, where one of them comes in it.
 const QUICK_TURN: Duration = Duration::from_secs(1);
+/// Longest turn that is made longer because of stops.
+const LONGEST_HOLDING: Span = Span::from_secs(10);
 /// Longest window that an arm alone has because of stops.
 const LONGEST_WINDOW: Span = Span::from_secs(30);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
@@ -270,7 +272,7 @@ impl Bench<'_> {
     /// The same with turns that hold some stops of each arm that is `stopping`.
     pub(super) fn holding_stops(&self, fitted: Fitted, basis: &Basis, stopping: Vec<Stopping>) -> Fitted {
         let usual = if basis.together { basis.usual } else { self.plan.timing.window };
-        let most = if basis.together { LONGEST_SLICE } else { LONGEST_WINDOW };
+        let most = if basis.together { LONGEST_HOLDING } else { LONGEST_WINDOW };
         let held = stopping.iter().map(|one| self.turn_of(one.stops).min(most)).fold(usual, Span::max);
         let turn = match basis.together {
             true => self.slice(basis.slowest_per_s, basis.connections, held),

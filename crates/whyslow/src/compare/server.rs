@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use analyse::FailIf;
-use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
+use launch::{LaunchError, Launcher, Port, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{
     Answer, Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, ServiceImage, Warmup,
@@ -170,8 +170,10 @@ impl<'a> Bench<'a> {
         };
         // A port of its own for each purpose: on one that was used a moment ago, connections linger.
         let order = u64::from(attempt) << 40 | u64::from(block) << 8 | u64::from(position);
-        let port = SplitMix64::fork(self.plan.seed, purpose.word(), order).next_u64();
-        let port = self.own_ports.of(index).map_or_else(|| free_port(port), Ok).map_err(failed)?;
+        let seed = SplitMix64::fork(self.plan.seed, purpose.word(), order).next_u64();
+        let fixed = self.own_ports.of(index).map(Port::fixed);
+        let drawn = fixed.map_or_else(|| free_port(seed), Ok).map_err(failed)?;
+        let port = drawn.number();
         let log = self.dir.log_path(&record.round, &arm.name);
         let mut place = self.place(index, self.elsewhere.address(port));
         let spec = Spec {

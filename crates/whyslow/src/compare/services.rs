@@ -96,13 +96,14 @@ impl Services {
 
     fn start(&self, around: &Around, service: &Service) -> Result<Beside, Early> {
         let number = self.starts.replace(self.starts.get() + 1);
-        let port = SplitMix64::fork(around.seed, "service", number).next_u64();
+        let seed = SplitMix64::fork(around.seed, "service", number).next_u64();
+        let port = free_port(seed).map_err(anyhow::Error::new)?;
         let dir = around.folder.join("services").join(format!("{}-{number}", service.name));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let dir = std::path::absolute(&dir).context("cannot resolve the run directory")?;
         let place = ServicePlace {
             name: service.name.clone(),
-            port: free_port(port).map_err(anyhow::Error::new)?,
+            port: port.number(),
             dir: dir.to_str().context("the run directory has a name that is not text")?.to_owned(),
         };
         let starting = Starting { around, service, values: self.values(around, &place) };

@@ -188,7 +188,7 @@ fn checks(
     // Any port will do: nothing is measured.
     let port = free_port(u64::from(std::process::id()))?;
     let services = beside.places(arm, launcher, placement, limit)?;
-    let address = on_loopback(port);
+    let address = on_loopback(port.number());
     let mut place = Place { workload, arm, placement, address, services };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), log) };
     let mut process = contained::start(launcher, arm, spec, VERIFYING, limit)?.process;

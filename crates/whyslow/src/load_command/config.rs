@@ -12,6 +12,8 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use super::pace::pace;
 use crate::cli::{IdleKind, LoadArgs, Size, text};
 
+/// Threads if there are CPUs for them, as wrk has.
+const USUAL_THREADS: u32 = 2;
 /// When a request is given up, as wrk does.
 pub(crate) const TIMEOUT: Span = Span::from_secs(2);
 /// The same of a stream of events: longer than a window.
@@ -42,10 +44,15 @@ pub(super) fn window(args: &LoadArgs) -> anyhow::Result<WindowJob> {
     Ok(WindowJob::new(job, &config))
 }
 
+/// As many threads as wrk has, but no two that take one CPU from each other: what is due would be late by whole time slices.
+fn usual_threads() -> u32 {
+    std::thread::available_parallelism().map_or(USUAL_THREADS, |cpus| USUAL_THREADS.min(cpus.get() as u32))
+}
+
 /// What is asked, of one endpoint.
 fn job(args: &LoadArgs) -> anyhow::Result<Job> {
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
-    let threads = args.threads.min(args.connections.max(1));
+    let threads = args.threads.unwrap_or_else(usual_threads).min(args.connections.max(1));
     let timeout = if args.request.sse { STREAM_TIMEOUT } else { TIMEOUT };
     let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout };
     let endpoint = args.request.endpoint("", args.url.as_deref().unwrap_or_default(), None);

@@ -72,8 +72,9 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     };
     let mut begun =
         command(&repository, "good..main").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let compared = within(ENDS_LIMIT, || known()["ends"].is_object() || begun.try_wait().unwrap().is_some());
-    assert!(compared && known()["ends"]["answer"] == "bad", "{}", known());
+    let compared =
+        within(ENDS_LIMIT, || known()["ends"][0].is_object() || begun.try_wait().unwrap().is_some());
+    assert!(compared && known()["ends"][0]["answer"] == "bad", "{}", known());
     kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
     let interrupted = Printed::from_output(begun.wait_with_output().unwrap());
     assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
@@ -81,15 +82,17 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
         interrupted.err.ends_with("error: interrupted: the same command goes on from here\n"),
         "{interrupted:?}"
     );
+    // The fourth is the middle: the first comparison asks about it, too, and goes on without it.
     let ends = known()["ends"].clone();
+    let broken = repository.git(&["rev-parse", "main~5"]);
+    assert_eq!([&ends[1]["commit"], &ends[1]["answer"]], [broken.as_str(), "broken"], "{ends}");
+    let failed = format!("'{}' failed: the build command 'sh -c cp fault ", &broken[..10]);
+    let log = interrupted.err.split_once(&failed).expect(&interrupted.err).1;
+    assert!(log.contains("; its log ends:\n    cp: "), "{log}");
 
     let printed = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!(printed.code, Some(0), "{printed:?}");
     assert!(!printed.err.contains("ends: "), "the ends are not compared again: {}", printed.err);
-    let broken = &repository.git(&["rev-parse", "main~5"])[..10];
-    let failed = format!("'{broken}' failed: the build command 'sh -c cp fault ");
-    let broken = printed.err.split_once(&failed).expect(&printed.err).1;
-    assert!(broken.contains("; its log ends:\n    cp: "), "{broken}");
     assert!(!printed.err.contains("this search ended before"), "{}", printed.err);
     let json = printed.json();
     assert_schema("bisect", &json);
@@ -97,12 +100,14 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     let commit = &json["commit"];
     assert_eq!((&commit["hash"], &commit["subject"]), (&hash.clone().into(), &"number 6".into()), "{json}");
     assert_eq!(commit["files"], serde_json::json!(["fault", "number"]));
-    assert_eq!((&json["steps"][0], &json["commits"], &json["most_steps"]), (&ends, &9.into(), &6.into()));
+    assert_eq!((&json["commits"], &json["most_steps"]), (&9.into(), &4.into()));
     let steps = json["steps"].as_array().unwrap();
-    let broken = repository.git(&["rev-parse", "main~5"]);
+    assert_eq!(&steps[..2], &ends.as_array().unwrap()[..]);
     let passed: Vec<_> = steps.iter().filter(|step| step["answer"] == "broken").collect();
     assert!(passed.len() == 1 && passed[0]["commit"] == broken.as_str(), "{json}");
-    assert!(steps.len() - passed.len() <= 6, "{json}");
+    // The last comparison holds both commits that it can be, each against the one before it that was built.
+    let numbers: Vec<u64> = steps.iter().filter_map(|step| step["comparison"].as_u64()).collect();
+    assert_eq!((&numbers[..], &json["comparisons"]), (&[1, 1, 2, 3, 4, 4][..], &4.into()), "{json}");
     let last = steps.last().unwrap();
     assert!(last["against"] == commit["parent"] && last["ci_low"].as_f64().unwrap() > 1.5, "{last}");
     let text = json["text"].as_str().unwrap();
@@ -125,6 +130,12 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
         other.err.contains("holds a search with other flags: choose another folder with --out"),
         "{other:?}"
     );
+    // Nor is one that an earlier version kept, where every comparison was of two commits.
+    let text = std::fs::read_to_string(&state).unwrap();
+    std::fs::write(&state, text.replace("\"schema\": 2", "\"schema\": 1")).unwrap();
+    let old = Printed::from_output(command(&repository, "good..main").output().unwrap());
+    let message = "holds a search of another version of whyslow: choose another folder with --out";
+    assert!(old.code == Some(2) && old.err.contains(message), "{old:?}");
 }
 
 #[test]
@@ -134,7 +145,7 @@ fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
     assert_eq!(printed.code, Some(4), "{printed:?}");
     let json = printed.json();
     assert!(json["cannot_tell"].as_str().unwrap().contains("was not shown to be slower than"), "{json}");
-    assert_eq!((json["steps"].as_array().unwrap().len(), &json["commit"]), (1, &serde_json::Value::Null));
+    assert_eq!((&json["comparisons"], &json["commit"]), (&1.into(), &serde_json::Value::Null));
 }
 
 #[test]
@@ -194,7 +205,10 @@ fn what_is_no_search_is_refused() {
         assert!(printed.code == Some(2) && printed.err.contains(message), "{args:?}: {printed:?}");
     }
     let listed = repository.whyslow(&[&["bisect", "good..main", "--list"][..], &flags].concat());
-    assert!(listed.code == Some(0) && listed.out.starts_with("9 commits, at most 6 steps"), "{listed:?}");
+    assert!(
+        listed.code == Some(0) && listed.out.starts_with("9 commits, at most 4 comparisons"),
+        "{listed:?}"
+    );
     assert!(!repository.folder.join("whyslow-runs").exists(), "nothing was begun");
     assert!(whyslow(&["bisect", "--help"]).out.contains("GOOD..BAD"));
 }

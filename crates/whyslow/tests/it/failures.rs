@@ -141,7 +141,7 @@ fn fixed(name: &str, port: u16) -> String {
 
 #[test]
 fn servers_that_take_no_port_are_met_on_their_own_and_share_one_in_turn() {
-    let port = |seed| launch::free_port(u64::from(std::process::id()) + seed).unwrap();
+    let port = |seed| launch::free_port(u64::from(std::process::id()) + seed).unwrap().number();
     let one_at_a_time =
         format!("one arm at a time: 'main' and 'pr' both listen on port {}, whatever", port(0));
     for (second, is_shared) in [(port(0), true), (port(1), false)] {

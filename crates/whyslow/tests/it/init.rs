@@ -10,7 +10,7 @@ use crate::support::{FIXTURE, fresh_folder, whyslow_in};
 fn what_a_running_server_tells_is_written_and_is_never_overwritten() {
     let folder = fresh_folder();
     std::fs::write(folder.join("Makefile"), "all:\n").unwrap();
-    let port = launch::free_port(u64::from(std::process::id()) + 77).unwrap().to_string();
+    let port = launch::free_port(u64::from(std::process::id()) + 77).unwrap().number().to_string();
     let mut server = Command::new(FIXTURE);
     server.args([&port, "missing"]).stdout(Stdio::null()).current_dir(&folder);
     let mut server = server.spawn().unwrap();
@@ -52,7 +52,7 @@ fn a_server_that_runs_in_a_folder_of_the_repository_is_started_there() {
     write(&repository.folder, &[("api/package.json", "{}"), ("api/name", "here\n")]);
     std::os::unix::fs::symlink(FIXTURE, repository.folder.join("api/server")).unwrap();
     repository.commit("an api");
-    let port = launch::free_port(u64::from(std::process::id()) + 79).unwrap().to_string();
+    let port = launch::free_port(u64::from(std::process::id()) + 79).unwrap().number().to_string();
     // It listens only after a while.
     let late = format!("sleep 0.5; cd api && exec ./server {port} none");
     let mut server = Command::new("sh").args(["-c", &late]).current_dir(&repository.folder).spawn().unwrap();
@@ -182,7 +182,7 @@ fn the_branch_that_is_there_is_named_and_a_guess_gives_way_to_what_runs() {
     let printed = repository.whyslow(&["init"]);
     assert!(printed.out.contains("`whyslow compare main=git:master pr=git:.`"), "{printed:?}");
     assert!(printed.err.contains("start your server and run whyslow init"), "{printed:?}");
-    let port = launch::free_port(u64::from(std::process::id()) + 81).unwrap().to_string();
+    let port = launch::free_port(u64::from(std::process::id()) + 81).unwrap().number().to_string();
     let mut server = Command::new(FIXTURE).args([&port, "none"]).stdout(Stdio::null()).spawn().unwrap();
     let printed = repository.whyslow(&["init", &format!("http://127.0.0.1:{port}/")]);
     server.kill().unwrap();

@@ -45,6 +45,25 @@ fn a_prime_number_of_requests_is_counted_by_both_sides() {
 }
 
 #[test]
+fn no_two_threads_share_one_cpu_unless_asked_to() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let threads = |more: &[&str]| {
+        let printed =
+            whyslow(&[&["load", "--requests", "101", "--format", "json", &server.url()], more].concat());
+        printed.json()["threads"].as_u64().unwrap()
+    };
+    let cpu = one_cpu();
+    assert_eq!([threads(&["--cpus", &cpu]), threads(&["--cpus", &cpu, "-t", "2"])], [1, 2]);
+}
+
+/// A CPU that this process may use.
+fn one_cpu() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().split(['-', ',']).next().unwrap().to_owned()
+}
+
+#[test]
 fn every_format_is_for_its_reader() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let url = server.url();

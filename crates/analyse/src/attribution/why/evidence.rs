@@ -12,6 +12,7 @@ use crate::facts::busy::{
 };
 use crate::facts::metric::in_window;
 use crate::facts::observed::{self, Blocked, Counted, Machine};
+use crate::facts::parked::{ParkedAt, parked};
 use crate::facts::shape::Shape;
 use crate::facts::sheet::Sheet;
 use crate::facts::stalls::Stalls;
@@ -84,6 +85,8 @@ pub(crate) struct Evidence {
     pub(crate) machine: Option<Machine>,
     /// What ended the waits of its threads; empty where that was not seen.
     pub(crate) waited: Vec<Waited>,
+    /// Its goroutines that waited, longest first; nothing where they were not seen.
+    pub(crate) parked: Option<Vec<ParkedAt>>,
     /// Whether the idle threads of its runtime were told from threads that wait for something.
     pub(crate) knows_idle_threads: bool,
 }
@@ -155,6 +158,7 @@ impl Evidence {
             waits_in: observed::waits_in(&waiting),
             blocked: observed::blocked(&waiting),
             waited: waited(sheet, arm, passes),
+            parked: parked(sheet, arm, passes),
             knows_idle_threads: observed::knows_idle_threads(&waiting),
             cpu,
         })

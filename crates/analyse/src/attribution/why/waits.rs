@@ -343,6 +343,7 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
         served: served.map(|ns| in_flight * ns / response_ns),
         in_flight,
         functions: functions(pair),
+        waits_for: None,
         unhurried_ns,
         response_ns,
     };
