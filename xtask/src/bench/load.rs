@@ -123,8 +123,8 @@ impl Args {
     }
 }
 
-/// One block of the row `lag`: the host alone, and the generator.
-type Block = (lateness::Lateness, Ran);
+/// One block of the row `lag`: a thread that only sleeps, one that only reads the clock, and the generator.
+type Block = ([lateness::Lateness; 2], Ran);
 
 /// What a row is run with.
 struct Bench {
@@ -341,17 +341,22 @@ impl Bench {
     }
 
     /// The send lag, and beside it how late a thread is that only sleeps. CPUs may go idle, as they may where the generator is
-    /// run by itself: how late a thread is that shares its CPU with one that keeps it awake is another question.
+    /// run by itself: how late a thread is that shares its CPU with one that keeps it awake is another question. And how late one is that
+    /// reads the clock all the time, with the server's CPU busy as it is under load: what a host takes of CPUs that are busy, no timer sees.
     fn lag(&mut self) -> anyhow::Result<String> {
         self.server.let_cpus_idle();
         let load = Load { rate: Some(50_000), ..Load::closed(self.window_s) };
         let mut rows = Vec::new();
         for block in 0..self.blocks {
-            let host = self.cpus.on_load(|| lateness::measure(50_000, self.window_s));
+            let timer = self.cpus.on_load(|| lateness::sleeping(50_000, self.window_s));
+            self.server.keep_cpus_awake(&self.cpus)?;
+            let clock = self.cpus.on_load(|| lateness::polling(50_000, self.window_s));
+            self.server.let_cpus_idle();
             let ran = Tool::Whyslow.run(&load, &self.server.address.to_string(), &self.cpus.load)?;
             let us = |p999: Option<f64>| page::figure(p999, 1);
-            println!("{block} p99.9: timer {} us, send lag {} us", us(Some(host.us[2])), us(ran.lag_us[2]));
-            rows.push((host, ran));
+            let [slept, polled] = [&timer, &clock].map(|host| us(Some(host.us[2])));
+            println!("{block} p99.9: timer {slept} us, clock {polled} us, send lag {} us", us(ran.lag_us[2]));
+            rows.push(([timer, clock], ran));
         }
         self.server.keep_cpus_awake(&self.cpus)?;
         let medians = |read: fn(&Block) -> [Option<f64>; 3]| {
@@ -360,14 +365,20 @@ impl Bench {
                 descriptive::median(&values)
             })
         };
-        let (host, ours) = (medians(|(host, _)| host.us.map(Some)), medians(|(_, ran)| ran.lag_us));
+        let (timer, clock) =
+            (medians(|(host, _)| host[0].us.map(Some)), medians(|(host, _)| host[1].us.map(Some)));
+        let ours = medians(|(_, ran)| ran.lag_us);
         let row = |name: &str, us: [Option<f64>; 3]| {
             let cells = us.map(|us| page::figure(us, 1));
             std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
         };
         let table = page::table(
             &["µs late", "p50", "p99", "p99.9"],
-            &[row("a timer of this host, nothing else running", host), row("whyslow load, send lag", ours)],
+            &[
+                row("a timer of this host, nothing else running", timer),
+                row("a loop that only reads the clock, all CPUs busy", clock),
+                row("whyslow load, send lag", ours),
+            ],
         );
         let bars = [
             Bar::at_most("send lag p99, µs", 50.0, ours[1]),
