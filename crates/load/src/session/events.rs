@@ -5,7 +5,7 @@ use memchr::memchr2;
 use super::answer::{Answer, Body, Malformed};
 use super::protocol::{End, Protocol, Sending};
 use super::{Fate, Heard, Session};
-use crate::histogram::{Latencies, add_latencies, latencies, resident};
+use crate::histogram::{Latencies, Record as _, add_latencies, latencies, resident};
 
 /// A byte order mark in UTF-8. Source: HTML, section 9.2.5 ("leading U+FEFF must be ignored").
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -289,11 +289,11 @@ impl Session {
             let first = before == 0;
             if first {
                 let intended_ns = self.rings.at(lane, state.cursor, 0).intended_ns;
-                events.first.saturating_record(at.saturating_sub(intended_ns));
+                events.first.note(at.saturating_sub(intended_ns));
             } else {
-                events.gap.saturating_record(at.saturating_sub(stream.last_ns));
+                events.gap.note(at.saturating_sub(stream.last_ns));
             }
-            events.gap.saturating_record_n(0, fresh - 1);
+            events.gap.note_n(0, fresh - 1);
             events.count += fresh;
         }
         stream.last_ns = at;

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::ring::Stamp;
-use crate::histogram::{Latencies, add_latencies, latencies};
+use crate::histogram::{Latencies, Record as _, add_latencies, latencies};
 
 /// Answers whose first byte was read before their last. Of every other answer both came with one read, so that only these
 /// cost anything: the first bytes of all are the last bytes of all, with these in the place of those.
@@ -23,8 +23,8 @@ impl Default for InPieces {
 impl InPieces {
     /// One more.
     pub(super) fn note(&mut self, from_ns: u64, begun_ns: u64, end_ns: u64) {
-        self.first.saturating_record(begun_ns.saturating_sub(from_ns));
-        self.last.saturating_record(end_ns.saturating_sub(from_ns));
+        self.first.note(begun_ns.saturating_sub(from_ns));
+        self.last.note(end_ns.saturating_sub(from_ns));
     }
 
     /// Adds what others counted.
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn first_bytes_are_last_bytes_but_of_answers_in_pieces() {
         let mut last = latencies();
-        [100, 100, 200, 900].into_iter().for_each(|ns| last.saturating_record(ns));
+        [100, 100, 200, 900].into_iter().for_each(|ns| last.note(ns));
         let mut pieces = InPieces::default();
         pieces.note(1_000, 1_050, 1_900);
         let first = pieces.first_of_all(&last).expect("it is among them");

@@ -9,7 +9,7 @@ use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
 use super::users::{Missing, Users};
-use crate::histogram::{Latencies, SecondLatencies, latencies, resident};
+use crate::histogram::{Latencies, Record as _, SecondLatencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
 const TICK_NS: u64 = SECOND_NS / TICKS;
@@ -322,7 +322,7 @@ impl Tally {
         if let Some(label) = self.labelled(label) {
             label.requests += 1;
             label.errors += u64::from(wrong);
-            label.response.saturating_record(done.saturating_sub(stamp.intended_ns));
+            label.response.note(done.saturating_sub(stamp.intended_ns));
         }
         if wrong {
             self.note_status(status);
@@ -351,12 +351,12 @@ impl Tally {
     #[inline]
     fn record(&mut self, stamp: Stamp, done: u64) {
         let response_ns = done.saturating_sub(stamp.intended_ns);
-        self.second.response.saturating_record(response_ns);
+        self.second.response.note(response_ns);
         self.drift.note(done, response_ns);
         self.pairs.note(response_ns);
         if let Some(split) = &mut self.split {
-            split.service.saturating_record(done.saturating_sub(stamp.sent_ns));
-            split.send_lag.saturating_record(stamp.sent_ns.saturating_sub(stamp.intended_ns));
+            split.service.note(done.saturating_sub(stamp.sent_ns));
+            split.send_lag.note(stamp.sent_ns.saturating_sub(stamp.intended_ns));
         }
     }
 
@@ -387,7 +387,7 @@ impl Tally {
             self.second.errors += 1;
             if let Some(label) = self.labelled(label) {
                 label.errors += 1;
-                label.response.saturating_record(at.saturating_sub(stamp.intended_ns));
+                label.response.note(at.saturating_sub(stamp.intended_ns));
             }
             self.record(stamp, at);
         }
@@ -420,7 +420,7 @@ impl Tally {
         if self.covers(at) {
             let users = self.users.get_or_insert_default();
             users.finished += 1;
-            users.took.saturating_record(took_ns);
+            users.took.note(took_ns);
         }
     }
 
@@ -455,12 +455,12 @@ impl Tally {
         self.unfinished += u64::from(owned);
         if owned && tells {
             if let Some(label) = self.labelled(label) {
-                label.response.saturating_record(end.saturating_sub(stamp.intended_ns));
+                label.response.note(end.saturating_sub(stamp.intended_ns));
             }
-            self.censored.saturating_record(end.saturating_sub(stamp.intended_ns));
+            self.censored.note(end.saturating_sub(stamp.intended_ns));
             if let Some(split) = &mut self.split {
-                split.service.saturating_record(end.saturating_sub(stamp.sent_ns));
-                split.send_lag.saturating_record(stamp.sent_ns.saturating_sub(stamp.intended_ns));
+                split.service.note(end.saturating_sub(stamp.sent_ns));
+                split.send_lag.note(stamp.sent_ns.saturating_sub(stamp.intended_ns));
             }
         }
     }
@@ -470,8 +470,8 @@ impl Tally {
         let owned = self.span.is_some_and(|span| (span.start_ns..end).contains(&intended));
         if let Some(split) = self.split.as_mut().filter(|_| owned) {
             self.unsent += 1;
-            self.censored.saturating_record(end - intended);
-            split.send_lag.saturating_record(end - intended);
+            self.censored.note(end - intended);
+            split.send_lag.note(end - intended);
         }
     }
 

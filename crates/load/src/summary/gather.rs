@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second, UserFigures, status_name};
 
 use crate::Scenario;
 use crate::driver::{Phases, Report};
-use crate::histogram::{Latencies, Pool, add_latencies, latencies, resident};
+use crate::histogram::{Latencies, Pool, add_latencies, latencies};
 use crate::session::{
     Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, Users, of_both,
 };
@@ -201,15 +201,14 @@ impl Measured {
 
 impl Gathered {
     pub(crate) fn new(workers: usize) -> Self {
-        let response = resident();
-        Self { workers, pending: BTreeMap::new(), spare: Some(resident()), seconds: Vec::new(), response }
+        Self { workers, pending: BTreeMap::new(), spare: None, seconds: Vec::new(), response: latencies() }
     }
 
     /// Takes one worker's second; returns that second once it is complete. Its histogram goes to `pool`.
     pub(crate) fn second(&mut self, second: SecondTally, pool: &Pool) -> Option<(u32, Second, Latencies)> {
         let index = second.index;
         let sum = self.pending.entry(index).or_insert_with(|| {
-            let response = self.spare.take().unwrap_or_else(resident);
+            let response = self.spare.take().unwrap_or_else(latencies);
             Pending { workers: 0, requests: 0, errors: 0, response }
         });
         sum.workers += 1;

@@ -105,7 +105,7 @@ mod tests {
         for _ in 0..REQUESTS {
             state = correlation * state + (1.0 - correlation * correlation).sqrt() * normal(random);
             let latency_ns = (MEDIAN_NS * state.exp()) as u64;
-            all.saturating_record(latency_ns);
+            all.record(latency_ns).unwrap();
             pairs.note(latency_ns);
         }
         (all, effective(REQUESTS as u64, spearman(&pairs.kept)))

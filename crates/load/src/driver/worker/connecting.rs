@@ -13,6 +13,7 @@ use crate::driver::clock::now_ns;
 use crate::driver::link::{Link, Refusal};
 use crate::driver::socket;
 use crate::driver::stamps::Stamps;
+use crate::histogram::Record as _;
 use crate::session::Protocol;
 
 impl<P: Protocol> Worker<'_, P> {
@@ -107,9 +108,9 @@ impl<P: Protocol> Worker<'_, P> {
                 let now = now_ns();
                 let [connect_ns, tls_ns] = slot.opening_ns(now);
                 let opening = self.opening.get_or_insert_default();
-                opening.connect.saturating_record(connect_ns);
+                opening.connect.note(connect_ns);
                 if self.setup.tls.is_some() {
-                    opening.tls.saturating_record(tls_ns);
+                    opening.tls.note(tls_ns);
                 }
                 let fate = self.protocol.opened(&mut self.session, lane, now);
                 self.settle(lane, fate, now);
