@@ -1,5 +1,6 @@
 //! A search through a small history: interrupted, gone on with, and what it names.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -115,25 +116,28 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
         text.contains("  number 6\n") && text.contains("x dearer [") && text.contains("   fault\n"),
         "{text}"
     );
+    assert_kept(&repository, &state, &printed, &hash);
+}
 
-    // What is known is not measured again; a search for something else does not take it for its own.
-    let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
+/// What is known is not measured again; a search for something else does not take it for its own.
+fn assert_kept(repository: &Repository, state: &Path, printed: &Printed, hash: &str) {
+    let again = Printed::from_output(command(repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &printed.out), "{again:?}");
     assert!(again.err.contains("this search ended before: its result is read from "), "{again:?}");
-    let page = Printed::from_output(command_in("md", &repository, "good..main").output().unwrap());
+    let page = Printed::from_output(command_in("md", repository, "good..main").output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
     let other =
-        Printed::from_output(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
+        Printed::from_output(command(repository, "good..main").args(["--metric", "rss"]).output().unwrap());
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(
         other.err.contains("holds a search with other flags: choose another folder with --out"),
         "{other:?}"
     );
     // Nor is one that an earlier version kept, where every comparison was of two commits.
-    let text = std::fs::read_to_string(&state).unwrap();
-    std::fs::write(&state, text.replace("\"schema\": 2", "\"schema\": 1")).unwrap();
-    let old = Printed::from_output(command(&repository, "good..main").output().unwrap());
+    let text = std::fs::read_to_string(state).unwrap();
+    std::fs::write(state, text.replace("\"schema\": 2", "\"schema\": 1")).unwrap();
+    let old = Printed::from_output(command(repository, "good..main").output().unwrap());
     let message = "holds a search of another version of whyslow: choose another folder with --out";
     assert!(old.code == Some(2) && old.err.contains(message), "{old:?}");
 }
