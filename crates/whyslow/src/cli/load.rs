@@ -68,7 +68,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLE, version, disable_version_flag = true)]
 pub(crate) struct LoadArgs {
-    /// Generator threads [default: 2, or 1 if this program may use one CPU only]
+    /// Generator threads [default: 2, or 1 where only one CPU may be used]
     #[arg(short = 't', long, value_parser = wrk_count)]
     pub(crate) threads: Option<u32>,
     /// Connections over all threads
