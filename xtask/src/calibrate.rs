@@ -87,8 +87,8 @@ pub(crate) struct Args {
     /// For planted: requests per second, the same for both arms, or `max`
     #[arg(long, default_value = "max")]
     rate: String,
-    /// For aa and planted: work of both servers in each request, in nanoseconds, so that the generator does not limit them
-    /// [default: 5000 for planted, else 0]
+    /// For aa, planted and stops: work of both servers in each request, in nanoseconds, so that the generator does not limit them
+    /// [default: 5000 for planted and stops, else 0]
     #[arg(long)]
     work: Option<u32>,
     /// Forget the sessions of earlier calls
@@ -151,7 +151,11 @@ impl Args {
     /// A server that costs no more than the generator is now and then waited for and now and then waits, and what is planted in
     /// it changes how often: a planted 3 % came to between 0.2 and 3.6 %.
     fn work_ns(&self) -> u32 {
-        self.work.unwrap_or(if self.question == Question::Planted { PLANTED_WORK_NS } else { 0 })
+        self.work.unwrap_or(if matches!(self.question, Question::Planted | Question::Stops) {
+            PLANTED_WORK_NS
+        } else {
+            0
+        })
     }
 
     fn runs(&self) -> u32 {

@@ -169,15 +169,12 @@ impl<'a> Search<'a> {
         Ok(why.unwrap_or_default())
     }
 
-    /// An error if a commit failed without which a comparison says nothing: of the first one either end, of others the one that is held
-    /// against. That was built and measured before: that it fails now says nothing of the other commits.
+    /// An error if a commit failed without which a comparison says nothing. One that others are held against was measured before: that
+    /// it fails now says nothing of them.
     fn refuse_failed(&self, ask: &BisectAsk, findings: &Findings, folder: &Path) -> anyhow::Result<()> {
         let (arms, folder) = (&findings.arms, folder.display());
-        let needed = match ask.purpose {
-            BisectPurpose::Ends => vec![0, arms.len() - 1],
-            BisectPurpose::Step | BisectPurpose::Last => vec![0],
-        };
-        let failed = needed.into_iter().find_map(|arm| Some((&arms[arm].name, arms[arm].error.as_ref()?)));
+        let failed =
+            needed(ask).into_iter().find_map(|arm| Some((&arms[arm].name, arms[arm].error.as_ref()?)));
         match failed {
             Some((commit, error)) if ask.purpose == BisectPurpose::Ends => {
                 bail!(
@@ -282,9 +279,17 @@ impl<'a> Search<'a> {
         let hashes: Vec<&str> = ask.places.iter().map(|place| self.commits.hash(*place)).collect();
         let flags = flags(self.args, &hashes, self.args.no_why || !ask.can_end());
         let plan = planning::plan(&CompareArgs { seed: Some(state.plan.seed), ..flags }, &self.allowed)?;
-        let measured = compare::build_and_measure_into(&plan, &self.folder.join(name), extend);
+        let measured = compare::build_and_measure_into(&plan, &self.folder.join(name), &needed(ask), extend);
         self.go_on()?;
         Ok(measured?.read()?)
+    }
+}
+
+/// The arms without which a comparison says nothing: of the first one either end, of others the one that is held against.
+fn needed(ask: &BisectAsk) -> Vec<usize> {
+    match ask.purpose {
+        BisectPurpose::Ends => vec![0, ask.places.len() - 1],
+        BisectPurpose::Step | BisectPurpose::Last => vec![0],
     }
 }
 

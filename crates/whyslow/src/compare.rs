@@ -239,23 +239,24 @@ pub(crate) fn run_name(seed: u64) -> String {
 
 /// Runs a plan whose arms are built into `path`, or goes on with the run of the same plan that is there.
 pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
-    go_into(plan, path, false, &analyse::extend_to)
+    go_into(plan, path, None, &analyse::extend_to)
 }
 
-/// The same of arms that are built first where they have not been; at a look it goes on as `extend` says. An arm that cannot
-/// be built is a failed row.
+/// The same of arms that are built first where they have not been; at a look it goes on as `extend` says. Where one of the arms
+/// `needed`, by their places in the plan, cannot be built, nothing is measured; any other is a failed row.
 pub(crate) fn build_and_measure_into(
     plan: &Plan,
     path: &Path,
+    needed: &[usize],
     extend: &dyn Fn(&Run) -> Option<u32>,
 ) -> Result<RunDir, Stop> {
-    go_into(plan, path, true, extend)
+    go_into(plan, path, Some(needed), extend)
 }
 
 fn go_into(
     plan: &Plan,
     path: &Path,
-    build: bool,
+    build: Option<&[usize]>,
     extend: &dyn Fn(&Run) -> Option<u32>,
 ) -> Result<RunDir, Stop> {
     let interrupt = Interrupt::listen()?;
@@ -279,7 +280,10 @@ fn go_into(
         own_ports: &server::OwnPorts::default(),
         conditions: &[],
     };
-    let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
+    let unbuilt = match build {
+        Some(needed) => session::build(plan, &dir, &launcher, needed)?,
+        None => Vec::new(),
+    };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
     let outcome =

@@ -48,12 +48,13 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let folder = root().join("target/calibrate/stops");
     let mut text = format!(
         "# Servers that stop at even times\n\nThe planted server against itself, of which one stops for a tenth of the time \
-         by the clock; rate at capacity, one session a row, `--quick`, without a diagnosis. The truth is {TRUTH}. Repeat with \
-         `cargo xtask calibrate stops`.\n\n| stops | design | ratio of rates | covers the truth | session |\n|---|---|---|---|--:|\n"
+         by the clock; rate at capacity, one session a row, `--quick`, without a diagnosis, {} ns of work in each request of either \
+         server. The truth is {TRUTH}. Repeat with `cargo xtask calibrate stops`.\n\n| stops | design | ratio of rates | covers the truth | session |\n|---|---|---|---|--:|\n",
+        args.work_ns()
     );
     for period_ms in PERIODS_MS {
         for alone in [false, true] {
-            let found = session(&program, &folder, period_ms, alone)?;
+            let found = session(&program, &folder, args.work_ns(), period_ms, alone)?;
             print!("{}", found.row());
             write!(text, "{}", found.row())?;
         }
@@ -61,12 +62,12 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     fs::write(root().join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))
 }
 
-fn session(program: &str, folder: &Path, period_ms: u32, alone: bool) -> anyhow::Result<Found> {
+fn session(program: &str, folder: &Path, work_ns: u32, period_ms: u32, alone: bool) -> anyhow::Result<Found> {
     if folder.exists() {
         fs::remove_dir_all(folder).context("cannot remove an earlier session")?;
     }
     let planted = root().join("targets/.build/planted/plain/planted");
-    let server = format!("{} --port {{port}}", planted.display());
+    let server = format!("{} --port {{port}} --work {work_ns}", planted.display());
     let (base, arm) = (
         format!("base={server} --plant none"),
         format!("arm={server} --plant clockstop --amount {period_ms}"),

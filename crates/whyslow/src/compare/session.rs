@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
@@ -19,6 +19,7 @@ use super::pilot::{Basis, Piloted};
 use super::progress::Progress;
 use super::server::{Bench, placeholders};
 use super::stopping::{self, Watched};
+use super::verify;
 
 /// Seconds that the pilot of one arm takes.
 const PILOT_S: f64 = 1.5;
@@ -450,8 +451,14 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     made(sha256, bytes)
 }
 
-/// Builds the arms that are built; their logs lie beside those of the rounds. Gives those that could not be.
-pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::Result<Vec<(usize, Failure)>> {
+/// Builds the arms that are built; their logs lie beside those of the rounds. Gives those that could not be; it is an error where
+/// one of those is `needed`.
+pub(super) fn build(
+    plan: &Plan,
+    dir: &RunDir,
+    launcher: &Launcher,
+    needed: &[usize],
+) -> anyhow::Result<Vec<(usize, Failure)>> {
     let mut failed = Vec::new();
     for (index, arm) in plan.arms.iter().enumerate().filter(|(_, arm)| arm.build_dir.is_some()) {
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
@@ -464,7 +471,17 @@ pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::R
             Ok(Built::Now) => {}
             Ok(Built::Before) => crate::say(&format!("{} was built before", crate::revision::called(arm))),
             Err(LaunchError::Interrupted) => bail!("interrupted while '{}' was built", arm.name),
-            Err(error) => failed.push((index, error.failure())),
+            Err(error) => {
+                let failure = error.failure();
+                ensure!(
+                    !needed.contains(&index),
+                    "'{}' failed, and nothing can be compared without it: {}{}",
+                    arm.name,
+                    failure.text,
+                    verify::log_end(&failure.log)
+                );
+                failed.push((index, failure));
+            }
         }
     }
     Ok(failed)

@@ -153,6 +153,19 @@ fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
 }
 
 #[test]
+fn an_end_that_does_not_build_is_told_before_anything_is_measured() {
+    let repository = history();
+    let broken = repository.git(&["rev-parse", "--short=10", "main~5"]);
+    let printed = Printed::from_output(command(&repository, "good..main~5").output().unwrap());
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let said =
+        format!("error: '{broken}' failed, and nothing can be compared without it: the build command ");
+    assert!(printed.err.contains(&said) && printed.err.contains("; its log ends:\n    cp: "), "{printed:?}");
+    let rounds = repository.cache.with_file_name("search").join("ends/rounds");
+    assert_eq!(std::fs::read_dir(rounds).map_or(0, Iterator::count), 0);
+}
+
+#[test]
 fn a_broken_commit_beside_the_slow_one_leaves_a_range_that_is_compared() {
     let repository = Repository::new();
     repository.git(&["branch", "good"]);

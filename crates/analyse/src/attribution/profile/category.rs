@@ -1,5 +1,8 @@
 //! What kind of work a stack does, from a table of function names.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use model::record::{Frame, PYTHON, RUBY, SPINNING};
 
 use crate::facts::functions::{as_called, called, is_of_rust, is_of_standard_library, is_task};
@@ -231,8 +234,10 @@ pub(crate) fn is_own(frame: &Frame) -> bool {
 
 fn known(frame: &Frame) -> Option<Category> {
     let by_name = match frame.kernel {
-        true => named(KERNEL, &frame.name),
-        false => named(USER, called(&frame.name)).filter(|kind| !is_script(frame) || !is_of_machine(*kind)),
+        true => named(Table::Kernel, &frame.name),
+        false => {
+            named(Table::User, called(&frame.name)).filter(|kind| !is_script(frame) || !is_of_machine(*kind))
+        }
     };
     let of_module =
         |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
@@ -324,10 +329,39 @@ const CALLS: [&str; 52] = [
 
 /// Whether a function of a program has the name of one that takes or gives a lock.
 pub(crate) fn is_lock(name: &str) -> bool {
-    named(USER, called(name)) == Some(Category::Lock)
+    named(Table::User, called(name)) == Some(Category::Lock)
 }
 
+/// Whose functions a table names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Kernel,
+    User,
+}
+
+/// Names whose kind is kept at most, of either table.
+const MOST_KEPT: usize = 1 << 16;
+
+/// What a table says of a name. Most stacks of a run have the same names, so that what was found is kept.
 fn named(table: Table, name: &str) -> Option<Category> {
+    thread_local! {
+        static FOUND: RefCell<[HashMap<Box<str>, Option<Category>>; 2]> = RefCell::default();
+    }
+    FOUND.with_borrow_mut(|found| {
+        let found = &mut found[table as usize];
+        if let Some(category) = found.get(name) {
+            return *category;
+        }
+        if found.len() >= MOST_KEPT {
+            found.clear();
+        }
+        let category = first_that_fits(table, name);
+        found.insert(name.into(), category);
+        category
+    })
+}
+
+fn first_that_fits(table: Table, name: &str) -> Option<Category> {
     // The names under which the C library calls its own functions.
     let name = name.strip_prefix("__GI_").unwrap_or(name);
     let fits = |pattern: &str| match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
@@ -335,16 +369,20 @@ fn named(table: Table, name: &str) -> Option<Category> {
         (Some(begin), None) => name.starts_with(begin),
         _ => name.contains(pattern),
     };
-    let row = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
+    let rows = match table {
+        Table::Kernel => KERNEL,
+        Table::User => USER,
+    };
+    let row = rows.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
     row.map(|(category, _)| *category)
 }
 
 /// Patterns apart by spaces: `^` stands for the beginning of a name, `$` then for its end; without them the text may be
 /// anywhere. The first row that fits counts.
-type Table = &'static [(Category, &'static str)];
+type Rows = &'static [(Category, &'static str)];
 
 /// Functions of Linux. Those that everyone calls (locks, copies, slabs) are left out, so that their caller tells.
-const KERNEL: Table = &[
+const KERNEL: Rows = &[
     (Category::Lock, "futex"),
     (
         Category::Scheduler,
@@ -395,7 +433,7 @@ const KERNEL: Table = &[
 ];
 
 /// Functions of programs, by what libraries and languages call them.
-const USER: Table = &[
+const USER: Rows = &[
     (
         Category::Date,
         "httpdate strftime ^__tz ^tzset ^mktime ^__mktime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
@@ -493,7 +531,7 @@ const USER: Table = &[
 ];
 
 /// Libraries that do one kind of work, by the beginning of their file names.
-const LIBRARIES: Table = &[
+const LIBRARIES: Rows = &[
     (Category::Tls, "libssl libcrypto libgnutls"),
     (Category::Allocation, "libjemalloc libmimalloc libtcmalloc"),
     (Category::Serialisation, "libz. libzstd libbrotli libyajl libjson"),
