@@ -162,7 +162,7 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere, judged: &Judge
     let path = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(&run_id));
     let dir = RunDir::create(&path).context("give another place with --out")?;
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
-    let unbuilt = session::build(plan, &dir, &launcher)?;
+    let unbuilt = session::build(plan, &dir, &launcher, &[])?;
     if elsewhere.load.is_empty() {
         keep_off_the_server(&plan.placement.load);
     }

@@ -121,7 +121,7 @@ impl Trial {
         let plan = self.plan(bench.plan, library.as_deref(), pilot_per_s)?;
         let name = format!("{}-{}", plan.arms[1].name, self.remedy.intervention.id);
         let dir = RunDir::create(&bench.dir.intervention_path(&name))?;
-        let unbuilt = session::build(&plan, &dir, bench.launcher)?;
+        let unbuilt = session::build(&plan, &dir, bench.launcher, &[])?;
         dir.write_host(&super::host(&plan))?;
         let (run_id, started) = run_id::now(plan.seed);
         let manifest = session::manifest(&plan, run_id, started);
