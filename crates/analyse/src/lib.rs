@@ -30,7 +30,7 @@ pub use attribution::cause::{Carries, Cause, CauseSays, Grade, TestOutcome, Test
 pub use attribution::parked::ParkedRow;
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::seen::{
-    Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, ParkedSeen, Seen,
+    Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Meanwhile, ParkedSeen, Seen,
 };
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};

@@ -179,7 +179,7 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere, judged: &Judge
         run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
-        own_ports: &server::OwnPorts::default(),
+        known: &server::Known::default(),
         conditions: judged.conditions(),
     };
     let measured = session::Session::new(bench, manifest).without(unbuilt).run().and_then(|()| {
@@ -277,7 +277,7 @@ fn go_into(
         run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
-        own_ports: &server::OwnPorts::default(),
+        known: &server::Known::default(),
         conditions: &[],
     };
     let unbuilt = match build {

@@ -180,8 +180,8 @@ pub enum Seen {
         mean_ns: f64,
         /// Share of the time.
         shares: Both,
-        /// In what threads wait meanwhile, where that was seen.
-        waits: Option<StallActivity>,
+        /// What it does meanwhile.
+        meanwhile: Meanwhile,
     },
     /// Waits of threads by what ended them.
     Waits(EndedWaits),
@@ -308,4 +308,15 @@ pub enum Late {
     Quickest(Both),
     /// The median of answers at the equal rate.
     Unhurried(Both),
+}
+
+/// What a server waits for while it answers nobody.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meanwhile {
+    /// Nobody saw it, as without privilege.
+    Unseen,
+    /// Its threads wait in this.
+    Threads(StallActivity),
+    /// What its goroutines wait for is told with it.
+    Goroutines,
 }

@@ -75,6 +75,9 @@ const FUNCTIONS: [&[&str]; 5] = [
     &["uv_", "node::", "v8::", "Builtins_"],
 ];
 
+/// Go's ways into a system call, which are of no more use as a place than those of the C library.
+const CALLS_OF_GO: [&str; 3] = ["internal/runtime/syscall", "runtime/internal/syscall", "syscall."];
+
 /// The innermost function that asked to wait; nothing where only runtimes and their libraries are seen.
 pub(crate) fn asker<'a>(frames: impl DoubleEndedIterator<Item = &'a Frame>) -> Option<&'a Frame> {
     user(frames).find(|frame| !only_waits(frame))
@@ -86,7 +89,8 @@ where
     Frames: DoubleEndedIterator<Item = &'a Frame>,
 {
     let is_of_c = |frame: &Frame| is_of(&OF_C, frame) || is_named(FUNCTIONS[0], frame);
-    let tells = |frame: &&Frame| !is_of_c(frame) && !is_of(&RUNTIMES, frame);
+    let tells =
+        |frame: &&Frame| !is_of_c(frame) && !is_of(&RUNTIMES, frame) && !is_named(&CALLS_OF_GO, frame);
     asker(frames()).or_else(|| user(frames()).find(tells)).or_else(|| user(frames()).next())
 }
 
@@ -215,6 +219,10 @@ mod tests {
     fn where_only_a_runtime_is_seen_nobody_asked_and_the_place_is_in_it() {
         for (stack, expected) in [
             ("runtime.mcall;runtime.park_m;runtime.stopm;futex_wait @ [kernel]", "runtime.stopm"),
+            (
+                "runtime.findRunnable;runtime.netpoll;internal/runtime/syscall/linux.EpollWait;internal/runtime/syscall/linux.Syscall6",
+                "runtime.netpoll",
+            ),
             (
                 "start_thread @ libc.so.6;mio::poll::Poll::poll;epoll_wait @ libc.so.6",
                 "mio::poll::Poll::poll",

@@ -10,7 +10,7 @@ use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
 
 /// Readings of all goroutines below which they tell nothing.
-const FEWEST: u64 = 20;
+const FEWEST: u64 = 10;
 /// Functions under which requests are answered, each in a goroutine that waits for the network until the next one comes. Source: Go,
 /// net/http/server.go, h2_bundle.go; golang.org/x/net/http2; github.com/valyala/fasthttp; google.golang.org/grpc.
 const ANSWERS: [&str; 5] = [

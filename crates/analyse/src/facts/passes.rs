@@ -234,11 +234,14 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     }
     let plain_slices = of(PassKind::Untouched).flat_map(|pass| &pass.window.slices);
     let watched_slices = of(kind).flat_map(|pass| &pass.window.slices);
-    let whole = Some(watched.cpu_per_request() / plain.cpu_per_request());
-    let slowdown = of_neighbours(&plain_slices.collect::<Vec<_>>(), watched_slices)
-        .or(whole)
-        .filter(|ratio| *ratio > 0.0);
+    let (plain_slices, watched_slices): (Vec<_>, Vec<_>) = (plain_slices.collect(), watched_slices.collect());
+    let of_slices = |metric| of_neighbours(metric, &plain_slices, &watched_slices);
+    let whole = Change { ratio: watched.cpu_per_request() / plain.cpu_per_request(), chance: 0.0 };
+    let slowdown =
+        Some(of_slices(Metric::CpuPerRequest).unwrap_or(whole)).filter(|change| change.ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
+    let slowed =
+        Change { ratio: rate_slowdown, chance: of_slices(Metric::Rate).map_or(0.0, |change| change.chance) };
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
     let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
     let untouched = of(PassKind::Untouched).map(|pass| &pass.window).chain(sheet.windows(arm, sheet.main));
@@ -256,7 +259,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     } else if let Some(share) = coverage.filter(|share| divides(Some(*share)).is_none()) {
         Some(PassFault::FewSamples(share))
     } else {
-        fault(kind, &plain, &watched, slowdown, few_switches, by_chance)
+        fault(kind, &plain, &watched, slowdown, slowed, few_switches, by_chance)
     };
     let shares = of(kind).filter_map(|pass| pass.counts.as_ref()).map(|counts| counts.counted_share);
     let says = PassSays { counted_share: shares.fold(1.0, f64::min), fault, turned: Vec::new() };
@@ -268,7 +271,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         kind,
         rounds: watched.rounds,
         rate_per_s: watched.rate() * 1e9,
-        slowdown,
+        slowdown: slowdown.map(|change| change.ratio),
         rate_slowdown,
         used: says.fault.is_none(),
         coverage,
@@ -278,16 +281,34 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     })
 }
 
-/// CPU per request in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann
-/// median over such neighbours.
-fn of_neighbours<'a>(plain: &[&Slice], watched: impl Iterator<Item = &'a Slice>) -> Option<f64> {
-    let cost = |slice: &Slice| Metric::CpuPerRequest.of_slice(slice);
-    let ratio = |slice: &Slice| {
+/// How a figure of a server changed while it was watched.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    /// The figure while watched over that untouched, or the other way round.
+    ratio: f64,
+    /// How far its logarithm may be from 0 by chance.
+    chance: f64,
+}
+
+impl Change {
+    /// The ratio where chance alone does not explain that it is so far from 1 that another server was watched.
+    fn beyond(self) -> Option<f64> {
+        (self.ratio.ln().abs() - self.chance > MAX_SLOWDOWN.ln()).then_some(self.ratio)
+    }
+}
+
+/// A figure in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann median over
+/// such neighbours. Several of them may have one neighbour: as many are taken to be independent as there are of the fewer.
+fn of_neighbours(metric: Metric, plain: &[&Slice], watched: &[&Slice]) -> Option<Change> {
+    let figure = |slice: &Slice| metric.of_slice(slice);
+    let ratio = |slice: &&Slice| {
         let before = plain.iter().filter(|plain| plain.turn < slice.turn).max_by_key(|plain| plain.turn)?;
-        Some((cost(slice)? / cost(before)?).ln())
+        Some((figure(slice)? / figure(before)?).ln())
     };
-    let ratios: Vec<f64> = watched.filter_map(ratio).collect();
-    Some(stats::cycles::BlockValue::from_cycles(&ratios).ok()?.value.exp())
+    let ratios: Vec<f64> = watched.iter().filter_map(ratio).collect();
+    let value = stats::cycles::BlockValue::from_cycles(&ratios).ok()?.value;
+    let (spread, independent) = (stats::descriptive::sd(&ratios), plain.len().min(ratios.len()) as f64);
+    Some(Change { ratio: value.exp(), chance: CHANCE * spread.unwrap_or(0.0) / independent.sqrt() })
 }
 
 /// Whether a pass was refused what it came for.
@@ -347,29 +368,27 @@ fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<PassFault> {
     much.then_some(PassFault::Switches([from, to]))
 }
 
-/// Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the
-/// same things.
-fn slowed(plain: &Sums, watched: &Sums) -> Option<PassFault> {
-    let ratio = plain.rate() / watched.rate();
-    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then_some(PassFault::AnsweredSlower(ratio))
-}
-
-/// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
+/// Why a watched server is not the one that was scored, by how its CPU per request and its rate changed; `by_chance` says how far
+/// another figure moves by itself.
 fn fault(
     kind: PassKind,
     plain: &Sums,
     watched: &Sums,
-    slowdown: Option<f64>,
+    cost: Option<Change>,
+    rate: Change,
     few_switches: f64,
     by_chance: impl Fn(Figure) -> f64,
 ) -> Option<PassFault> {
     if kind == PassKind::Tracing {
         return None;
     }
+    // Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the same
+    // things.
     if kind == PassKind::Waking {
-        return slowed(plain, watched).or_else(|| switched(plain, watched, few_switches));
+        let slowed = rate.beyond().map(PassFault::AnsweredSlower);
+        return slowed.or_else(|| switched(plain, watched, few_switches));
     }
-    if let Some(ratio) = slowdown.filter(|ratio| ratio.ln().abs() > MAX_SLOWDOWN.ln()) {
+    if let Some(ratio) = cost.and_then(Change::beyond) {
         return Some(PassFault::CostlierRequests(ratio));
     }
     if let Some(fault) = switched(plain, watched, few_switches) {
@@ -388,4 +407,41 @@ fn fault(
     let chance = (CHANCE * (variance + more).sqrt()).max(by_chance(figure));
     let moved = (after - before).abs() - chance;
     (moved > MAX_MOVED.ln_1p()).then(|| moved_as([before.exp(), after.exp()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns of one server with these CPU times per request, in microseconds.
+    fn turns(first: u32, costs_us: &[u64]) -> Vec<Slice> {
+        let turn = |(index, cost): (u32, &u64)| Slice {
+            turn: first + 2 * index,
+            length_ns: 50_000_000,
+            requests: 100,
+            cpu_ns: cost * 100_000,
+            ..Slice::default()
+        };
+        (0..).zip(costs_us).map(turn).collect()
+    }
+
+    fn change(plain: &[u64], watched: &[u64]) -> Change {
+        let (plain, watched) = (turns(0, plain), turns(1, watched));
+        of_neighbours(
+            Metric::CpuPerRequest,
+            &plain.iter().collect::<Vec<_>>(),
+            &watched.iter().collect::<Vec<_>>(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_server_is_another_one_only_where_neighbouring_turns_agree_that_it_is() {
+        let steady = change(&[50, 51, 50, 49], &[65, 66, 65, 64]);
+        assert!(steady.beyond().is_some_and(|ratio| (ratio - 1.3).abs() < 0.01), "{steady:?}");
+        // The host was as often twice as slow, with and without an observer.
+        let unsteady = change(&[45, 75, 43, 46, 72], &[85, 63, 47, 80, 82]);
+        assert!(unsteady.ratio > MAX_SLOWDOWN && unsteady.beyond().is_none(), "{unsteady:?}");
+        assert!(change(&[50, 51, 50, 49], &[55, 56, 55, 54]).beyond().is_none());
+    }
 }

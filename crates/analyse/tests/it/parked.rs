@@ -5,6 +5,7 @@ use model::record::{Frame, Goroutines, ParkedLeaf, PassKind, Run, Waits, WaitsFo
 
 use crate::support::{analyse, change};
 use crate::why::{Plant, named, planted};
+use crate::why_idle::stalled;
 
 /// How often all goroutines were read.
 const READINGS: u64 = 100;
@@ -54,6 +55,12 @@ fn run(unhurried_ns: u64, main: &[Waiting], pr: &[Waiting]) -> Run {
         let response = &mut window.load.response_ns;
         (response.count, response.p50, response.mean) = (1000, Some(unhurried_ns), unhurried_ns as f64);
     });
+    see(&mut run, main, pr);
+    run
+}
+
+/// Adds what was seen of the goroutines of either arm.
+fn see(run: &mut Run, main: &[Waiting], pr: &[Waiting]) {
     for record in &mut run.diagnostics {
         let goroutines = if record.arm == "pr" { pr } else { main };
         if !goroutines.is_empty() {
@@ -62,7 +69,6 @@ fn run(unhurried_ns: u64, main: &[Waiting], pr: &[Waiting]) -> Run {
             record.passes.push(pass);
         }
     }
-    run
 }
 
 /// Goroutines that are there in any program.
@@ -118,6 +124,28 @@ fn goroutines_that_sleep_make_a_wait_for_a_time_a_sleep() {
 }
 
 #[test]
+fn times_in_which_nobody_is_answered_are_of_the_lock_that_goroutines_wait_for_meanwhile() {
+    let stack = answering("main.pay");
+    let seen = |waits_for| {
+        let mut run = stalled("findRunnable", 0);
+        see(&mut run, &[IDLE], &[IDLE, (waits_for, &stack, 16.0)]);
+        let findings = analyse(&run);
+        let cause = first(&findings);
+        let place = cause.place.clone().map(|place| (place.function, place.line.unwrap()));
+        (cause.id.name(), place, cause.text.clone())
+    };
+    let place = Some(("main.pay".to_owned(), 7));
+    let (id, of_lock, text) = seen(WaitsFor::Lock);
+    assert_eq!((id, of_lock), ("lock_contention", place.clone()));
+    let said = "(20 % of the time against 0.0 %); goroutines wait for a lock in main.pay: 16.0 at a time";
+    assert!(text.contains(said), "{text}");
+    // In which function of the runtime a thread sleeps meanwhile says nothing.
+    assert!(!text.contains("findRunnable"), "{text}");
+    let (id, of_channel, _) = seen(WaitsFor::Channel);
+    assert_eq!((id, of_channel), ("stalls", place));
+}
+
+#[test]
 fn a_wait_that_is_the_same_in_both_arms_is_no_cause() {
     let [pay, other] = ["main.pay", "main.settle"].map(answering);
     let worker = "runtime.goexit main.works@9 runtime.gopark";
@@ -150,6 +178,15 @@ fn where_the_other_arms_goroutines_were_not_seen_only_what_it_cannot_have_waited
     assert_eq!(of(&worker, WAITING), None);
     // It answers after 0.65 ms: of a wait of 2.8 ms that leaves less than a quarter of 9 ms.
     assert_eq!(of(&pay, 28.0), None);
+    // One that is busy all the time waits for its CPU.
+    let mut busy = run(1_000_000, &[], &[(WaitsFor::Lock, &pay, 28.0)]);
+    change(&mut busy, "main", 0, |window| {
+        let offered_ns = u64::from(window.server_cpus.cpus) * window.target.wall_ns;
+        let cpu = &mut window.target.cpu;
+        (cpu.total_ns, cpu.user_ns, cpu.system_ns) = (offered_ns, offered_ns / 2, offered_ns / 2);
+        (window.server_cpus.user_ns, window.server_cpus.idle_ns) = (offered_ns, 0);
+    });
+    assert_eq!(at(&busy).1, Some(("main.pay".to_owned(), 7)));
 }
 
 #[test]
@@ -172,7 +209,7 @@ fn few_readings_and_waits_of_the_runtime_say_nothing() {
     let mut few = run(1_000_000, &[IDLE], &[(WaitsFor::Lock, &stack, WAITING)]);
     let waits = few.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
     for process in waits.filter_map(|pass| pass.waits.as_mut()).flat_map(|waits| &mut waits.goroutines) {
-        process.readings = 9;
+        process.readings = 4;
     }
     assert_eq!(at(&few), ("few_at_a_time", None));
     assert!(analyse(&few).goroutines.is_empty());

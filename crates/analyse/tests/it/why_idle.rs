@@ -212,7 +212,7 @@ fn a_wait_is_told_with_the_function_that_waits() {
 
 /// A run whose second arm is idle for a fifth of the time, in stalls in which one more thread waits in `function`; a pass
 /// that times waits saw it, in profiles of a second. Even its quickest answers are `late_ns` late.
-fn stalled(function: &str, late_ns: u64) -> Run {
+pub(crate) fn stalled(function: &str, late_ns: u64) -> Run {
     let mut run = planted(Plant { idle_rate: Some(0.8), late_ns, ..Plant::NONE });
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();

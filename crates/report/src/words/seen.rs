@@ -1,8 +1,6 @@
 //! What is said of what was seen of a cause, the slower server first.
 
-use analyse::{
-    Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, ParkedSeen, Seen, StallActivity,
-};
+use analyse::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Meanwhile, ParkedSeen, Seen};
 use model::plan::CauseId;
 use model::record::{EndedBy, WaitsFor};
 use model::units::{format_ns, percent};
@@ -79,7 +77,7 @@ pub(super) fn words(seen: &Seen) -> String {
             let (place, late) = (place(functions), all_late(*late));
             format!("waiting for a time to pass{turn}{place}: {late}, while its CPUs are idle and {calls}")
         }
-        Seen::Silences { mean_ns, shares, waits } => silences(*mean_ns, *shares, waits.as_ref()),
+        Seen::Silences { mean_ns, shares, meanwhile } => silences(*mean_ns, *shares, meanwhile),
         Seen::Waits(waits) => ended_waits(waits),
         Seen::Parked(parked) => parked_words(parked),
     }
@@ -269,14 +267,14 @@ fn service_words(service: &str, [slow, fast]: Both, place: Option<&(String, Vec<
     format!("service '{service}' uses {slow} of CPU time a request against {fast}{place}")
 }
 
-fn silences(mean_ns: f64, [slow, fast]: Both, waits: Option<&StallActivity>) -> String {
-    format!(
-        "answers nobody for {} at a time ({} of the time against {}), while it {}",
-        format_ns(mean_ns),
-        percent(slow),
-        percent(fast),
-        waits.map_or_else(|| "waits for something unseen".to_owned(), stalls::activity)
-    )
+fn silences(mean_ns: f64, [slow, fast]: Both, meanwhile: &Meanwhile) -> String {
+    let (slow, fast) = (percent(slow), percent(fast));
+    let does = match meanwhile {
+        Meanwhile::Unseen => ", while it waits for something unseen".to_owned(),
+        Meanwhile::Threads(activity) => format!(", while it {}", stalls::activity(activity)),
+        Meanwhile::Goroutines => String::new(),
+    };
+    format!("answers nobody for {} at a time ({slow} of the time against {fast}){does}", format_ns(mean_ns))
 }
 
 fn ended_waits(waits: &EndedWaits) -> String {

@@ -12,7 +12,7 @@ use model::record::{Run, RunDir};
 use model::units::Span;
 
 use super::remedies::{Change, Library, Remedy, against, seen_on};
-use super::server::{Bench, OwnPorts};
+use super::server::{Bench, Known};
 use super::{run_id, session};
 use crate::catalogue::Catalogue;
 
@@ -125,8 +125,8 @@ impl Trial {
         dir.write_host(&super::host(&plan))?;
         let (run_id, started) = run_id::now(plan.seed);
         let manifest = session::manifest(&plan, run_id, started);
-        let own_ports = OwnPorts::default();
-        let bench = Bench { plan: &plan, dir: &dir, own_ports: &own_ports, conditions: &[], ..*bench };
+        let known = Known::default();
+        let bench = Bench { plan: &plan, dir: &dir, known: &known, conditions: &[], ..*bench };
         session::Session::new(bench, manifest).without(unbuilt).run()
     }
 

@@ -1,7 +1,7 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -62,23 +62,36 @@ pub(super) struct Bench<'a> {
     pub(super) services: &'a Services,
     /// The other machines, if there are any.
     pub(super) elsewhere: &'a Elsewhere,
-    /// The ports of servers that take no other.
-    pub(super) own_ports: &'a OwnPorts,
+    /// What earlier starts showed.
+    pub(super) known: &'a Known,
     /// What decides the exit code, where something is said of it before all is measured.
     pub(super) conditions: &'a [FailIf],
 }
 
-/// Ports that arms, by their place in the plan, listen on whatever they are given: found at their first start.
+/// What was found out about arms, by their place in the plan, when they ran before.
 #[derive(Debug, Default)]
-pub(super) struct OwnPorts(RefCell<BTreeMap<usize, u16>>);
+pub(super) struct Known {
+    /// Ports that they listen on whatever they are given.
+    ports: RefCell<BTreeMap<usize, u16>>,
+    starving: RefCell<BTreeSet<usize>>,
+}
 
-impl OwnPorts {
-    fn of(&self, arm: usize) -> Option<u16> {
-        self.0.borrow().get(&arm).copied()
+impl Known {
+    fn port(&self, arm: usize) -> Option<u16> {
+        self.ports.borrow().get(&arm).copied()
     }
 
-    fn note(&self, arm: usize, port: u16) {
-        self.0.borrow_mut().insert(arm, port);
+    fn note_port(&self, arm: usize, port: u16) {
+        self.ports.borrow_mut().insert(arm, port);
+    }
+
+    /// Whether an arm has left requests unanswered while it answered others.
+    pub(super) fn starves(&self, arm: usize) -> bool {
+        self.starving.borrow().contains(&arm)
+    }
+
+    pub(super) fn note_starving(&self, arm: usize) {
+        self.starving.borrow_mut().insert(arm);
     }
 }
 
@@ -171,7 +184,7 @@ impl<'a> Bench<'a> {
         // A port of its own for each purpose: on one that was used a moment ago, connections linger.
         let order = u64::from(attempt) << 40 | u64::from(block) << 8 | u64::from(position);
         let seed = SplitMix64::fork(self.plan.seed, purpose.word(), order).next_u64();
-        let fixed = self.own_ports.of(index).map(Port::fixed);
+        let fixed = self.known.port(index).map(Port::fixed);
         let drawn = fixed.map_or_else(|| free_port(seed), Ok).map_err(failed)?;
         let port = drawn.number();
         let log = self.dir.log_path(&record.round, &arm.name);
@@ -194,7 +207,7 @@ impl<'a> Bench<'a> {
         (record.answer, record.ready_ms) = (answer, ready_ms);
         record.port = place.address.port();
         if record.port != port {
-            self.own_ports.note(index, record.port);
+            self.known.note_port(index, record.port);
         }
         let group = started.group().map_err(|error| Early::Arm(index, not_seen(&error, &started.process)))?;
         record.fairness = group.fairness()?;

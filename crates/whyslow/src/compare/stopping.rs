@@ -29,6 +29,9 @@ const SAME_NS: u64 = 1_000_000;
 /// How far apart the square roots of two counts are at least that differ: two standard deviations, which are one half for each root,
 /// whatever the count. Where another never stops, two are enough; one may have been of the machine.
 const ROOTS_APART: f64 = SQRT_2;
+/// How many times as many stops would have come as did, if they had come all the time as they did from the first to the last: more than
+/// that is no rhythm, but a host that took a CPU twice in a short time, or a compiler that had not ended.
+const BUNCHED: f64 = 2.0;
 /// Times between two stops in a turn. What stops when a time has passed, and somebody asks, does so as soon as the turn begins: a little
 /// less than two hold two stops, a little more would hold three.
 const TIMES: f64 = 1.95;
@@ -174,10 +177,17 @@ impl Watched {
         Self { turns, stops_ns }
     }
 
-    /// Whether it stopped exactly once, for so long that more such stops would count: one does not tell how often they come, nor whether
-    /// the machine was the cause.
+    /// Whether it stopped once, or some times close together, for so long that more such stops would count: that does not tell how often
+    /// they come, nor whether the machine was the cause.
     pub(super) fn is_unclear(&self) -> bool {
-        self.stops().is_some_and(|stops| stops.count == 1 && stops.share() >= LEAST_SHARE)
+        let unclear = |stops: &Stops| stops.count == 1 || self.are_bunched(stops);
+        self.stops().is_some_and(|stops| unclear(&stops) && stops.share() >= LEAST_SHARE)
+    }
+
+    /// Whether many more of these stops would have come if they had gone on.
+    fn are_bunched(&self, stops: &Stops) -> bool {
+        let all_ns = self.turns.watched_ns(0, u64::MAX, stops.stopped_ns / stops.count);
+        all_ns as f64 > BUNCHED * stops.every_ns() * stops.count as f64
     }
 
     /// How it stopped; nothing where it did not. The time counts from the first of several stops to the one after the last.
@@ -206,7 +216,7 @@ impl Watched {
 
     /// How it stops more than `other` does, which was watched in turns with it; nothing where that may be by chance.
     fn beyond(&self, other: &Self) -> Option<Stops> {
-        let stops = self.stops()?;
+        let stops = self.stops().filter(|stops| !self.are_bunched(stops))?;
         let alike: Vec<u64> = other.at_least(self.least_ns()).map(|stop| length(&stop)).collect();
         let root = |count: u64| (count as f64).sqrt();
         if root(stops.count) - root(alike.len() as u64) < ROOTS_APART {
@@ -287,6 +297,16 @@ mod tests {
         assert_eq!(stops, Stops { count: 3, stopped_ns: 90 * MS, watched_ns: 750 * MS });
         assert_eq!(loaded([], 1000).stops(), None);
         assert_eq!(turn(stops), Span(Duration::from_micros(487_500)));
+    }
+
+    #[test]
+    fn two_stops_close_together_are_no_rhythm() {
+        let never = loaded([], 3750);
+        let twice = |second: u64| loaded([[1000, 1070], [second, second + 70]], 3750);
+        let close = twice(1626);
+        assert!(close.is_unclear() && close.beyond(&never).is_none(), "{:?}", close.stops());
+        let apart = twice(2500);
+        assert_eq!((apart.is_unclear(), apart.beyond(&never).map(|stops| stops.count)), (false, Some(2)));
     }
 
     #[test]

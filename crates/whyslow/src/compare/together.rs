@@ -23,8 +23,8 @@ const NO_LEAD: Duration = Duration::from_millis(100);
 const NOT_SLOW: u64 = 100;
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost ten seconds in
-/// every turn.
+/// The same after a turn that left some requests unanswered, and in the first turn of an arm of which an earlier start did so: a server
+/// that starves connections would otherwise cost ten seconds in every turn, and one that starves those that come first, in every block.
 const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
 pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -106,7 +106,8 @@ pub(super) struct Together<'a> {
     connections: u32,
     /// How long answers are waited for after a turn.
     pub(super) drain: Duration,
-    /// Of each server, whether it left requests of its last turn unanswered.
+    /// Of each server, whether it left requests of its last turn unanswered; before its first turn, whether an earlier start of its arm
+    /// did.
     starves: Vec<bool>,
     /// Of each server, how many requests it has answered.
     answers: Vec<u64>,
@@ -150,7 +151,8 @@ impl<'a> Together<'a> {
             samplers.push(sampler(&bench, &servers, &generator)?);
             generators.push(generator);
         }
-        let (starves, answers) = (vec![false; servers.len()], vec![0; servers.len()]);
+        let starves = servers.iter().map(|server| bench.known.starves(server.arm)).collect();
+        let answers = vec![0; servers.len()];
         Ok(Self {
             bench,
             servers,
@@ -294,6 +296,9 @@ impl<'a> Together<'a> {
         };
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
         self.starves[index] = report.given_up > 0 && report.requests > 0;
+        if self.starves[index] {
+            self.bench.known.note_starving(self.servers[index].arm);
+        }
         self.answers[index] += report.requests;
         Ok(report)
     }

@@ -7,8 +7,8 @@ use model::record::WaitsFor;
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::wait;
-use super::{RULED_OUT, Suspect};
-use crate::attribution::seen::{ParkedSeen, Seen};
+use super::{RULED_OUT, Suspect, join};
+use crate::attribution::seen::{Meanwhile, ParkedSeen, Seen};
 use crate::facts::functions::brief;
 use crate::facts::parked::ParkedAt;
 
@@ -16,17 +16,32 @@ use crate::facts::parked::ParkedAt;
 const WORTH: f64 = 0.25;
 /// Share of those that wait most from which on others say what these wait for in the end.
 const AS_MANY: f64 = 0.5;
+/// Share of its CPUs that a server leaves idle, below which it is busy all the time.
+const IDLE: f64 = 0.05;
 /// Causes of idle time that goroutines say the place of.
-const CAUSES: [CauseId; 5] =
-    [CauseId::FewAtATime, CauseId::TimerWait, CauseId::Sleep, CauseId::LockContention, CauseId::BackendWait];
+const CAUSES: [CauseId; 6] = [
+    CauseId::FewAtATime,
+    CauseId::TimerWait,
+    CauseId::Sleep,
+    CauseId::LockContention,
+    CauseId::BackendWait,
+    CauseId::Stalls,
+];
 
 /// Tells where goroutines wait longer with the largest cause that this is the place of. A timer that ends waits is a sleep if goroutines
-/// sleep. Where there is no such cause, what is left of the idle time is of the lock or the sleep that they wait for.
+/// sleep, and nobody is answered for a lock if they wait for one. Where there is no such cause, what is left of the idle time is of the lock or the sleep that they wait for.
 pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
     let Some((seen, share)) = longest(pair) else { return };
-    let its = suspects.iter_mut().filter(|one| CAUSES.contains(&one.id) && one.idle_ns > 0.0);
-    match its.max_by(|a, b| a.idle_ns.total_cmp(&b.idle_ns)) {
-        Some(suspect) => tell_with(suspect, seen),
+    let its = suspects.iter().enumerate().filter(|(_, one)| CAUSES.contains(&one.id) && one.idle_ns > 0.0);
+    match its.max_by(|(_, a), (_, b)| a.idle_ns.total_cmp(&b.idle_ns)).map(|(place, _)| place) {
+        Some(place) => {
+            tell_with(&mut suspects[place], seen);
+            let id = suspects[place].id;
+            if suspects.iter().filter(|one| one.id == id).count() > 1 {
+                let suspect = suspects.remove(place);
+                join(suspects, suspect);
+            }
+        }
         None if left_ns > RULED_OUT * pair.idle_ns => {
             let id = match seen.waits_for {
                 WaitsFor::Sleep => CauseId::Sleep,
@@ -40,9 +55,11 @@ pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
 }
 
 fn tell_with(suspect: &mut Suspect, seen: ParkedSeen) {
-    if suspect.id == CauseId::TimerWait && seen.waits_for == WaitsFor::Sleep {
-        suspect.id = CauseId::Sleep;
-    }
+    suspect.id = match (suspect.id, seen.waits_for) {
+        (CauseId::TimerWait, WaitsFor::Sleep) => CauseId::Sleep,
+        (CauseId::Stalls, WaitsFor::Lock) => CauseId::LockContention,
+        (id, _) => id,
+    };
     // In which function of the runtime a thread waits meanwhile says nothing; who answers it does.
     if suspect.id != CauseId::BackendWait {
         suspect.seen.retain(|seen| !matches!(seen, Seen::Waits(_)));
@@ -53,6 +70,7 @@ fn tell_with(suspect: &mut Suspect, seen: ParkedSeen) {
                 (*functions, *waits_for) = (Vec::new(), Some(seen.waits_for));
             }
             Seen::AllLate { functions, .. } => functions.clear(),
+            Seen::Silences { meanwhile, .. } => *meanwhile = Meanwhile::Goroutines,
             _ => {}
         }
     }
@@ -87,6 +105,11 @@ fn longest(pair: &Pair) -> Option<(ParkedSeen, f64)> {
     Some((seen, if later_ns > 0.0 { (ns / later_ns).min(1.0) } else { 1.0 }))
 }
 
+/// Whether a server leaves next to nothing of its CPUs idle.
+fn is_busy(arm: &Evidence) -> bool {
+    arm.idle_ns < IDLE * (arm.cpu.total + arm.idle_ns)
+}
+
 /// Whether goroutines of two arms wait for the same in the same function.
 fn is_same(one: &ParkedAt, other: &ParkedAt) -> bool {
     let name = |at: &ParkedAt| at.place.as_ref().map(|frame| frame.name.clone());
@@ -106,6 +129,8 @@ fn more_ns(pair: &Pair, one: &ParkedAt) -> f64 {
     let alike = |other: &ParkedAt| other.answers == one.answers && other.is_asked;
     let grown = match (&pair.fast.parked, one.answers) {
         (Some(_), _) => more(&|other| is_same(one, other)).min(more(&alike)),
+        // Waits of a server that is busy all the time are not looked at: they are not what it has idle time for, for it has none.
+        (None, true) if is_busy(pair.fast) => one.ns,
         // No request waits longer than until it is answered.
         (None, true) => one.ns - pair.fast.response_ns,
         (None, false) => 0.0,

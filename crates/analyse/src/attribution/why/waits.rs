@@ -5,7 +5,7 @@ use super::evidence::Evidence;
 use super::gap::Pair;
 use super::{Suspect, one, wakers, whose};
 use crate::attribution::cause::{Carries, Cause, CauseSays, Grade};
-use crate::attribution::seen::{Both, DiskCalls, Late, Seen};
+use crate::attribution::seen::{Both, DiskCalls, Late, Meanwhile, Seen};
 use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
 use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
@@ -395,8 +395,7 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     let seen = Seen::Silences {
         mean_ns: stalled.mean_ns,
         shares: [share(pair.slow), share(pair.fast)],
-        // Without privilege nobody sees what threads wait in.
-        waits: activity(WAITS).cloned(),
+        meanwhile: activity(WAITS).cloned().map_or(Meanwhile::Unseen, Meanwhile::Threads),
     };
     one(wait(CauseId::Stalls, idle_ns, seen))
 }

@@ -29,7 +29,7 @@ use super::{Elsewhere, arrival, window};
 use crate::compare::Early;
 use crate::compare::generator::Generator;
 use crate::compare::pilot::available_bytes;
-use crate::compare::server::{Bench, OwnPorts, Purpose, Server};
+use crate::compare::server::{Bench, Known, Purpose, Server};
 use crate::compare::services::Services;
 use crate::compare::together::EXIT_PATIENCE;
 use crate::exit::{Exit, Outcome};
@@ -60,7 +60,7 @@ pub(crate) fn run() -> Outcome {
         run_id: AGENT,
         services: &services,
         elsewhere: &elsewhere,
-        own_ports: &OwnPorts::default(),
+        known: &Known::default(),
         conditions: &[],
     };
     let mut agent = Agent {
