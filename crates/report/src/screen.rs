@@ -245,11 +245,23 @@ fn half_width(row: &Comparison) -> f64 {
     row.half_width().unwrap_or(0.0)
 }
 
+/// How much narrower half of the interval would be without these disturbances.
+fn half_width_of(row: &Comparison, sources: &[&BiasSource]) -> f64 {
+    let sum = |of: fn(&BiasSource) -> f64| sources.iter().map(|source| of(source)).sum::<f64>();
+    let (low, high) = (sum(|source| source.low).exp(), sum(|source| source.high).exp());
+    let without = Comparison {
+        ci_low: row.ci_low.map(|end| end * low),
+        ci_high: row.ci_high.map(|end| end / high),
+        ..row.clone()
+    };
+    half_width(row) - half_width(&without).max(0.0)
+}
+
 /// How exact the least exact verdict is, and how much of that is due to others on the CPUs.
 fn precision(row: &Comparison) -> String {
     let moved = |source: &BiasSource| source.low.max(source.high);
     let of: Vec<&BiasSource> = row.bias.of.iter().filter(|source| moved(source) >= LEAST_BIAS).collect();
-    let bias: f64 = of.iter().map(|source| moved(source) * 100.0).sum();
+    let bias = half_width_of(row, &of) * 100.0;
     match (of.as_slice(), row.noise_floor) {
         ([], Some(floor)) => format!("noise floor {:.1} %", floor * 100.0),
         ([], None) => format!("interval ±{:.1} %", half_width(row) * 100.0),

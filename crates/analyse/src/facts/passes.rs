@@ -235,13 +235,10 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let plain_slices = of(PassKind::Untouched).flat_map(|pass| &pass.window.slices);
     let watched_slices = of(kind).flat_map(|pass| &pass.window.slices);
     let (plain_slices, watched_slices): (Vec<_>, Vec<_>) = (plain_slices.collect(), watched_slices.collect());
-    let of_slices = |metric| of_neighbours(metric, &plain_slices, &watched_slices);
     let whole = Change { ratio: watched.cpu_per_request() / plain.cpu_per_request(), chance: 0.0 };
-    let slowdown =
-        Some(of_slices(Metric::CpuPerRequest).unwrap_or(whole)).filter(|change| change.ratio > 0.0);
+    let slowdown = Some(of_neighbours(&plain_slices, &watched_slices).unwrap_or(whole))
+        .filter(|change| change.ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
-    let slowed =
-        Change { ratio: rate_slowdown, chance: of_slices(Metric::Rate).map_or(0.0, |change| change.chance) };
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
     let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
     let untouched = of(PassKind::Untouched).map(|pass| &pass.window).chain(sheet.windows(arm, sheet.main));
@@ -259,7 +256,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     } else if let Some(share) = coverage.filter(|share| divides(Some(*share)).is_none()) {
         Some(PassFault::FewSamples(share))
     } else {
-        fault(kind, &plain, &watched, slowdown, slowed, few_switches, by_chance)
+        fault(kind, &plain, &watched, slowdown, few_switches, by_chance)
     };
     let shares = of(kind).filter_map(|pass| pass.counts.as_ref()).map(|counts| counts.counted_share);
     let says = PassSays { counted_share: shares.fold(1.0, f64::min), fault, turned: Vec::new() };
@@ -281,10 +278,10 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     })
 }
 
-/// How a figure of a server changed while it was watched.
+/// How the CPU time of a request changed while its server was watched.
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    /// The figure while watched over that untouched, or the other way round.
+    /// That while watched over that untouched.
     ratio: f64,
     /// How far its logarithm may be from 0 by chance.
     chance: f64,
@@ -297,13 +294,13 @@ impl Change {
     }
 }
 
-/// A figure in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann median over
-/// such neighbours. Several of them may have one neighbour: as many are taken to be independent as there are of the fewer.
-fn of_neighbours(metric: Metric, plain: &[&Slice], watched: &[&Slice]) -> Option<Change> {
-    let figure = |slice: &Slice| metric.of_slice(slice);
+/// CPU per request in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann
+/// median over such neighbours. Several of them may have one neighbour: as many are taken to be independent as there are of the fewer.
+fn of_neighbours(plain: &[&Slice], watched: &[&Slice]) -> Option<Change> {
+    let cost = |slice: &Slice| Metric::CpuPerRequest.of_slice(slice);
     let ratio = |slice: &&Slice| {
         let before = plain.iter().filter(|plain| plain.turn < slice.turn).max_by_key(|plain| plain.turn)?;
-        Some((figure(slice)? / figure(before)?).ln())
+        Some((cost(slice)? / cost(before)?).ln())
     };
     let ratios: Vec<f64> = watched.iter().filter_map(ratio).collect();
     let value = stats::cycles::BlockValue::from_cycles(&ratios).ok()?.value;
@@ -368,25 +365,27 @@ fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<PassFault> {
     much.then_some(PassFault::Switches([from, to]))
 }
 
-/// Why a watched server is not the one that was scored, by how its CPU per request and its rate changed; `by_chance` says how far
-/// another figure moves by itself.
+/// Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the
+/// same things.
+fn slowed(plain: &Sums, watched: &Sums) -> Option<PassFault> {
+    let ratio = plain.rate() / watched.rate();
+    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then_some(PassFault::AnsweredSlower(ratio))
+}
+
+/// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
 fn fault(
     kind: PassKind,
     plain: &Sums,
     watched: &Sums,
     cost: Option<Change>,
-    rate: Change,
     few_switches: f64,
     by_chance: impl Fn(Figure) -> f64,
 ) -> Option<PassFault> {
     if kind == PassKind::Tracing {
         return None;
     }
-    // Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the same
-    // things.
     if kind == PassKind::Waking {
-        let slowed = rate.beyond().map(PassFault::AnsweredSlower);
-        return slowed.or_else(|| switched(plain, watched, few_switches));
+        return slowed(plain, watched).or_else(|| switched(plain, watched, few_switches));
     }
     if let Some(ratio) = cost.and_then(Change::beyond) {
         return Some(PassFault::CostlierRequests(ratio));
@@ -427,12 +426,7 @@ mod tests {
 
     fn change(plain: &[u64], watched: &[u64]) -> Change {
         let (plain, watched) = (turns(0, plain), turns(1, watched));
-        of_neighbours(
-            Metric::CpuPerRequest,
-            &plain.iter().collect::<Vec<_>>(),
-            &watched.iter().collect::<Vec<_>>(),
-        )
-        .unwrap()
+        of_neighbours(&plain.iter().collect::<Vec<_>>(), &watched.iter().collect::<Vec<_>>()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use analyse::{Comparison, Metric, Verdict};
 use model::plan::GateId;
 use model::record::{Run, Slice};
 
-use crate::support::{analyse, gates, pair, row, sliced};
+use crate::support::{analyse, change, gates, pair, row, sliced};
 
 /// A run of slices in which `disturb` is done to each slice of the arm named.
 fn disturbed(ratio: f64, arm: &str, disturb: impl Fn(&mut Slice)) -> Run {
@@ -186,6 +186,24 @@ fn the_value_of_a_block_is_the_median_of_its_cycles_and_does_not_see_the_one_tha
     );
     assert!(found.ci_high.unwrap() > 1.1 * 8.0 / 7.0, "{found:?}");
     assert!(found.ci_low.unwrap() > 1.09, "{found:?}");
+}
+
+#[test]
+fn turns_of_few_answers_are_no_work_that_comes_in_few_turns() {
+    // As of a server that answers 64 connections every 30 ms: half of the answers of each turn come after it.
+    let mut run = sliced(pair(1.0), 4);
+    change(&mut run, "pr", 0, |window| {
+        for slice in &mut window.slices {
+            (slice.length_ns, slice.wall_ns, slice.requests, slice.in_time) =
+                (50_000_000, 60_000_000, 128, 64);
+        }
+    });
+    let findings = analyse(&run);
+    assert!(
+        row(&findings, "pr", Metric::Rate).bias.of.is_empty(),
+        "{:?}",
+        row(&findings, "pr", Metric::Rate)
+    );
 }
 
 #[test]

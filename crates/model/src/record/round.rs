@@ -169,12 +169,17 @@ impl Slice {
         self.in_time < MANY && self.requests > self.in_time
     }
 
-    /// Answers per second. Where few came in time, those count that came after sending had ended, and the time until the last: of whole
-    /// answers in a given time one more or less would be a difference.
+    /// Answers that count for its rate, and the time in which they came, in nanoseconds. Where few came in time, those count that came after
+    /// sending had ended, and the time until the last: of whole answers in a given time one more or less would be a difference.
+    #[must_use]
+    pub fn counted(&self) -> (u64, u64) {
+        if self.has_few() { (self.requests, self.wall_ns) } else { (self.in_time, self.length_ns) }
+    }
+
+    /// Answers per second.
     #[must_use]
     pub fn rate_per_s(&self) -> f64 {
-        let (answers, ns) =
-            if self.has_few() { (self.requests, self.wall_ns) } else { (self.in_time, self.length_ns) };
+        let (answers, ns) = self.counted();
         answers as f64 * 1e9 / ns as f64
     }
 }

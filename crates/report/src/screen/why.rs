@@ -2,6 +2,7 @@
 
 use analyse::{Carries, Cause, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap};
 use model::plan::CauseId;
+use model::record::WaitsFor;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
 use super::verdict::deciding;
@@ -11,6 +12,7 @@ use crate::words::names::{
     PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, is_with_callees, node_name,
     node_words,
 };
+use crate::words::waits_for_words;
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];
@@ -352,7 +354,8 @@ impl Part {
                 id => {
                     let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
                     let place = place(findings, cause).unwrap_or_default();
-                    format!("{}{place}{counts}", cause_words(id))
+                    let what = goroutines(cause).unwrap_or_else(|| cause_words(id).to_owned());
+                    format!("{what}{place}{counts}")
                 }
             },
             grade: grade_word(if may_be_none(cause) { Grade::ConsistentWith } else { cause.grade }),
@@ -392,6 +395,17 @@ impl Part {
             ),
         }
     }
+}
+
+/// What goroutines wait for, where of their threads it is only known how long they sleep, or that they do.
+fn goroutines(cause: &Cause) -> Option<String> {
+    let seen = cause.says.iter().flat_map(|says| &says.seen);
+    let mut parked = seen.filter_map(|seen| match seen {
+        Seen::Parked(parked) if parked.waits_for != WaitsFor::Sleep => Some(parked.waits_for),
+        _ => None,
+    });
+    let waits_for = parked.next().filter(|_| matches!(cause.id, CauseId::TimerWait | CauseId::Stalls))?;
+    Some(format!("goroutines that wait for {}", waits_for_words(waits_for)))
 }
 
 /// Where most of a cause is: where threads or goroutines waited, or the place of its largest node.

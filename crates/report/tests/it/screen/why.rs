@@ -219,6 +219,43 @@ fn writes_are_those_that_were_counted_and_not_packets() {
     assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
 }
 
+/// Of a time that passes nobody knows for whom, goroutines tell more.
+#[test]
+fn what_goroutines_wait_for_is_said_where_their_threads_only_sleep() {
+    use model::record::WaitsFor;
+
+    let row = |id: &str, waits_for: WaitsFor| {
+        let parked = analyse::ParkedSeen {
+            waits_for,
+            function: "main.(*planner).plan".to_owned(),
+            at_a_time: 31.1,
+            ns: 13_800_000.0,
+            other: None,
+        };
+        let says = analyse::CauseSays {
+            tests: Vec::new(),
+            of: Some("threads".to_owned()),
+            seen: vec![analyse::Seen::Parked(parked)],
+            carries: analyse::Carries::Against(1.0),
+        };
+        let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+        found.causes = vec![analyse::Cause {
+            says: Some(says),
+            ..of_gap("pr", id, Grade::ConsistentWith, -3300.0, -3300.0)
+        }];
+        let text = findings_text(&found, Style::Plain);
+        text.lines().find(|line| line.contains("100 %")).unwrap_or(&text).to_owned()
+    };
+    for (id, waits_for, words) in [
+        ("timer_wait", WaitsFor::Channel, "  goroutines that wait for a channel in main.(*planner).plan "),
+        ("timer_wait", WaitsFor::Sleep, "  waiting for a timer in main.(*planner).plan "),
+        ("lock_contention", WaitsFor::Lock, "  threads that wait for a lock in main.(*planner).plan "),
+    ] {
+        let row = row(id, waits_for);
+        assert!(row.contains(words), "{row}");
+    }
+}
+
 #[test]
 fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
