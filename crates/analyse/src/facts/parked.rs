@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::record::{Frame, PassKind, Waits, WaitsFor, Window};
 
 use super::asker::{asker, place};
-use super::passes::{PassFindings, is_used};
+use super::passes::{PassFindings, answers_alike, is_used};
 use super::sheet::Sheet;
 
 /// Readings of all goroutines below which they tell nothing.
@@ -43,9 +43,10 @@ type Key = (WaitsFor, Option<String>, bool, bool);
 /// How many goroutines wait at a time in the lines of one place, in windows of a time, as the sum of their products in nanoseconds.
 type Lines = BTreeMap<Option<Frame>, f64>;
 
-/// The goroutines of `arm`, most first; nothing where they were not seen, or watching changed the server.
+/// The goroutines of `arm`, most first; nothing where they were not seen, or watching changed the server. They tell where it waits, and
+/// so they need less than what ended its waits does: that it was not shown to answer at another rate.
 pub(crate) fn parked(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Vec<ParkedAt>> {
-    if !is_used(passes, arm, PassKind::Waking) {
+    if !is_used(passes, arm, PassKind::Waking) && !answers_alike(sheet, arm, PassKind::Waking) {
         return None;
     }
     let records = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);

@@ -38,6 +38,13 @@ pub(crate) fn is_used(passes: &[PassFindings], arm: &str, kind: PassKind) -> boo
     used(passes, arm, kind).is_some()
 }
 
+/// Whether a server is not shown to have answered faster or slower by more than a fifth while it was watched so.
+pub(crate) fn answers_alike(sheet: &Sheet, arm: &str, kind: PassKind) -> bool {
+    let of_arm = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);
+    let passes: Vec<&Pass> = of_arm.flat_map(|record| &record.passes).collect();
+    of_neighbours(Metric::Rate, kind, &passes).is_some_and(|change| change.beyond().is_none())
+}
+
 /// The passes of this kind over `arm`, where what was seen in them is used.
 pub(crate) fn used<'a>(passes: &'a [PassFindings], arm: &str, kind: PassKind) -> Option<&'a PassFindings> {
     passes.iter().find(|pass| pass.arm == arm && pass.kind == kind && pass.used)
@@ -232,11 +239,8 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     if plain.requests == 0.0 || watched.requests == 0.0 {
         return None;
     }
-    let plain_slices = of(PassKind::Untouched).flat_map(|pass| &pass.window.slices);
-    let watched_slices = of(kind).flat_map(|pass| &pass.window.slices);
-    let (plain_slices, watched_slices): (Vec<_>, Vec<_>) = (plain_slices.collect(), watched_slices.collect());
     let whole = Change { ratio: watched.cpu_per_request() / plain.cpu_per_request(), chance: 0.0 };
-    let slowdown = Some(of_neighbours(&plain_slices, &watched_slices).unwrap_or(whole))
+    let slowdown = Some(of_neighbours(Metric::CpuPerRequest, kind, passes).unwrap_or(whole))
         .filter(|change| change.ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
@@ -278,10 +282,10 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     })
 }
 
-/// How the CPU time of a request changed while its server was watched.
+/// How a figure of a server changed while it was watched.
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    /// That while watched over that untouched.
+    /// The figure while watched over that untouched.
     ratio: f64,
     /// How far its logarithm may be from 0 by chance.
     chance: f64,
@@ -294,13 +298,17 @@ impl Change {
     }
 }
 
-/// CPU per request in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann
+/// A figure in slices watched in this way over that in the ones before them, in which nothing was watched: the Hodges–Lehmann
 /// median over such neighbours. Several of them may have one neighbour: as many are taken to be independent as there are of the fewer.
-fn of_neighbours(plain: &[&Slice], watched: &[&Slice]) -> Option<Change> {
-    let cost = |slice: &Slice| Metric::CpuPerRequest.of_slice(slice);
+fn of_neighbours(metric: Metric, kind: PassKind, passes: &[&Pass]) -> Option<Change> {
+    let slices = |kind| {
+        let of_kind = passes.iter().filter(move |pass| pass.kind == kind);
+        of_kind.flat_map(|pass| &pass.window.slices).collect::<Vec<&Slice>>()
+    };
+    let (plain, watched) = (slices(PassKind::Untouched), slices(kind));
     let ratio = |slice: &&Slice| {
         let before = plain.iter().filter(|plain| plain.turn < slice.turn).max_by_key(|plain| plain.turn)?;
-        Some((cost(slice)? / cost(before)?).ln())
+        Some((metric.of_slice(slice)? / metric.of_slice(before)?).ln())
     };
     let ratios: Vec<f64> = watched.iter().filter_map(ratio).collect();
     let value = stats::cycles::BlockValue::from_cycles(&ratios).ok()?.value;
@@ -410,6 +418,8 @@ fn fault(
 
 #[cfg(test)]
 mod tests {
+    use model::plan::Condition;
+
     use super::*;
 
     /// Turns of one server with these CPU times per request, in microseconds.
@@ -425,8 +435,10 @@ mod tests {
     }
 
     fn change(plain: &[u64], watched: &[u64]) -> Change {
-        let (plain, watched) = (turns(0, plain), turns(1, watched));
-        of_neighbours(&plain.iter().collect::<Vec<_>>(), &watched.iter().collect::<Vec<_>>()).unwrap()
+        let pass = |kind, slices| Pass::new(kind, Window { slices, ..Window::empty(Condition::Capacity) });
+        let plain = pass(PassKind::Untouched, turns(0, plain));
+        let watched = pass(PassKind::Sampling, turns(1, watched));
+        of_neighbours(Metric::CpuPerRequest, PassKind::Sampling, &[&plain, &watched]).unwrap()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Goroutines that wait longer in the slower arm are the place of the cause of its idle time; those that wait alike in both are of none.
 
 use analyse::{Cause, Findings};
-use model::record::{Frame, Goroutines, ParkedLeaf, PassKind, Run, Waits, WaitsFor};
+use model::record::{Frame, Goroutines, ParkedLeaf, PassKind, Run, Slice, Waits, WaitsFor};
 
 use crate::support::{analyse, change};
 use crate::why::{Plant, named, planted};
@@ -201,6 +201,36 @@ fn who_waits_for_another_goroutine_waits_for_what_that_one_waits_for() {
     assert_eq!(place(60.0).as_deref(), Some("main.works"));
     // As many as there are places in a pool: that is what is waited for.
     assert_eq!(place(4.0).as_deref(), Some("main.handle"));
+}
+
+#[test]
+fn goroutines_tell_where_it_waits_unless_it_is_shown_to_answer_at_another_rate_meanwhile() {
+    let stack = answering("main.pay");
+    // Answers of each turn that is watched, where there are a thousand in one that is not.
+    let place = |answers: [u64; 3]| {
+        let mut run = run(1_000_000, &[IDLE], &[(WaitsFor::Lock, &stack, WAITING)]);
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            let (first, answers) = match pass.kind {
+                PassKind::Waking => (1, answers),
+                PassKind::Untouched => (0, [1000; 3]),
+                _ => continue,
+            };
+            let slice = |(index, in_time): (u32, u64)| Slice {
+                turn: first + 2 * index,
+                length_ns: 100_000_000,
+                wall_ns: 100_000_000,
+                requests: in_time,
+                in_time,
+                ..Slice::default()
+            };
+            pass.window.slices = (0_u32..).zip(answers).map(slice).collect();
+            let watched: u64 = answers.iter().sum();
+            pass.window.load.requests = pass.window.load.requests * watched / 3000;
+        }
+        at(&run).1.map(|(function, _)| function)
+    };
+    assert_eq!(place([760, 850, 810]).as_deref(), Some("main.pay"));
+    assert_eq!(place([510, 500, 505]), None);
 }
 
 #[test]
