@@ -73,6 +73,7 @@ pub(super) struct Bench<'a> {
 pub(super) struct Known {
     /// Ports that they listen on whatever they are given.
     ports: RefCell<BTreeMap<usize, u16>>,
+    /// Those that left requests unanswered while they answered others.
     starving: RefCell<BTreeSet<usize>>,
 }
 
@@ -85,7 +86,6 @@ impl Known {
         self.ports.borrow_mut().insert(arm, port);
     }
 
-    /// Whether an arm has left requests unanswered while it answered others.
     pub(super) fn starves(&self, arm: usize) -> bool {
         self.starving.borrow().contains(&arm)
     }
