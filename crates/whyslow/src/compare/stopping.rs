@@ -29,8 +29,8 @@ const SAME_NS: u64 = 1_000_000;
 /// How far apart the square roots of two counts are at least that differ: two standard deviations, which are one half for each root,
 /// whatever the count. Where another never stops, two are enough; one may have been of the machine.
 const ROOTS_APART: f64 = SQRT_2;
-/// How many times as many stops would have come as did, if they had come all the time as they did from the first to the last: more than
-/// that is no rhythm, but a host that took a CPU twice in a short time, or a compiler that had not ended.
+/// How many times as many stops as came would have come at the pace from the first to the last: beyond that it is no rhythm, but a host
+/// that took a CPU twice in a short time, or a compiler that had not ended.
 const BUNCHED: f64 = 2.0;
 /// Times between two stops in a turn. What stops when a time has passed, and somebody asks, does so as soon as the turn begins: a little
 /// less than two hold two stops, a little more would hold three.
