@@ -58,7 +58,7 @@ const CHECKS: [Check; 25] = [
     sampling,
     sampling_kernel,
     kernel_symbols,
-    jvm_symbols,
+    jvm_log,
     tracepoints,
     calls_in_slices,
     hardware_counters,
@@ -228,12 +228,12 @@ fn kernel_symbols() -> Capability {
     )
 }
 
-fn jvm_symbols() -> Capability {
+fn jvm_log() -> Capability {
     Capability::new(
-        "jvm_symbols",
+        "jvm_log",
         program("jcmd"),
-        "Names of Java methods (jcmd Compiler.perfmap, JDK 17 or later).",
-        "Java methods have no names in profiles: install a JDK (jcmd), or start Java with -XX:+DumpPerfMapAtExit.",
+        "Pauses and collections of Java virtual machines (jcmd, JDK 17 or later).",
+        "Pauses and collections of Java virtual machines are not seen: install a JDK (jcmd).",
     )
 }
 

@@ -51,7 +51,7 @@ pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
 pub use link::{listen_for_link, loopback_bytes_per_s, measure_link};
 pub use parse::{callgrind_self_costs, machine_log};
-pub use profile::{Profiler, Samples};
+pub use profile::{Profiler, Samples, names_java};
 pub use readiness::{Readiness, ReadinessAt, ReadinessWatch};
 pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};

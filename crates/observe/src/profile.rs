@@ -7,6 +7,7 @@
 
 mod golang;
 mod goroutines;
+mod hotspot;
 mod interpreted;
 mod readers;
 mod spins;
@@ -14,6 +15,7 @@ mod symbols;
 mod unwind;
 
 pub(crate) use goroutines::{Parked, ParkedIn};
+pub use hotspot::names_java;
 pub(crate) use interpreted::with_interpreted;
 use interpreted::{Interpreters, Taken};
 pub(crate) use readers::{Read, Readers, Reading};

@@ -17,12 +17,13 @@ const JCMD_LIMIT: Duration = Duration::from_secs(10);
 const NO_LOG: &str =
     "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
 
-/// Has every JVM of `group` write `/tmp/perf-PID.map`; without a JDK (17 or later) its methods stay without names, which
-/// the profile says. The maps go when what is given back is dropped.
+/// Has every JVM of `group` whose own tables cannot be read write `/tmp/perf-PID.map`; without a JDK (17 or later) its methods stay
+/// without names then, which the profile says. The maps go when what is given back is dropped.
 #[must_use]
 pub(crate) fn write_maps(group: &Group, launcher: &Launcher) -> Leavings {
     let mut leavings = Leavings::default();
-    for pid in group.java_pids().unwrap_or_default() {
+    let cannot_be_read = |pid: &u32| !observe::names_java(*pid);
+    for pid in group.java_pids().unwrap_or_default().into_iter().filter(cannot_be_read) {
         leavings.expect_map(pid);
         ask(pid, &["Compiler.perfmap"], launcher);
     }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use observe::Group;
 
 /// Where a JVM looks for options beside those of its command line, and what it is to do: without it a compiled method's
-/// caller cannot be found, and the profile is flat.
-const JAVA: (&str, &str) = ("JAVA_TOOL_OPTIONS", "-XX:+PreserveFramePointer");
+/// caller cannot be found, and the profile is flat; and it keeps the lines of its code only where it may stop.
+const JAVA: (&str, &str) =
+    ("JAVA_TOOL_OPTIONS", "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints");
 /// Likewise Node, which then writes `/tmp/perf-PID.map` as it compiles, and gives each function that it interprets code of
 /// its own.
 const NODE: (&str, &str) = ("NODE_OPTIONS", "--perf-basic-prof --interpreted-frames-native-stack");

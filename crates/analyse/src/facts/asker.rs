@@ -1,15 +1,27 @@
 //! The function that waits, or lets another go on, and not what it does so with: the innermost frame outside of runtimes and of what
 //! their libraries have for threads that wait for each other. One table for all languages.
 
-use model::record::{Frame, PYTHON, RUBY};
+use model::record::{Frame, is_interpreted};
 
 use super::functions::{called, is_of_standard_library};
 
 /// Beginnings of the file names of libraries that wait only because they are asked to: of C and C++.
 const OF_C: [&str; 6] = ["libc.", "libc-", "libpthread", "ld-", "libstdc++", "libc++"];
-/// The same of the runtimes of Java, Python, Node and Ruby.
-const RUNTIMES: [&str; 9] =
-    ["libjvm", "libjava.", "libnio.", "libnet.", "libpython", "python3", "libuv", "libruby", "ruby"];
+/// The same of the runtimes of Java, Python, Node, Ruby and PHP.
+const RUNTIMES: [&str; 12] = [
+    "libjvm",
+    "libjava.",
+    "libnio.",
+    "libnet.",
+    "libpython",
+    "python3",
+    "libuv",
+    "libruby",
+    "ruby",
+    "libphp",
+    "php8",
+    "php-",
+];
 
 /// Beginnings of the names of such functions, by language. Source: glibc, nptl; GCC, gthr-posix.h; Go, runtime/proc.go, sync,
 /// golang.org/x/sync; OpenJDK, java.base; Rust, library/std; parking_lot; tokio.
@@ -105,18 +117,15 @@ fn only_waits(frame: &Frame) -> bool {
         || FUNCTIONS.iter().any(|names| is_named(names, frame))
 }
 
-/// Whether a function is a program's own or a package's, in Python or Ruby.
+/// Whether a function is a program's own or a package's, in Python, Ruby or PHP.
 pub(super) fn is_own_of_interpreter(frame: &Frame) -> bool {
-    is_interpreted(frame) && !is_of_interpreters_library(frame)
+    is_interpreted(&frame.module) && !is_of_interpreters_library(frame)
 }
 
-/// Whether a function is of what comes with Python or Ruby: `queue`, `threading`, `socket`; a method of Ruby that is written in C.
+/// Whether a function is of what comes with Python, Ruby or PHP: `queue`, `threading`, `socket`; a method of Ruby or a function of PHP
+/// that is written in C, of which the latter has no file.
 fn is_of_interpreters_library(frame: &Frame) -> bool {
-    is_interpreted(frame) && frame.file.as_deref().is_some_and(is_of_standard_library)
-}
-
-fn is_interpreted(frame: &Frame) -> bool {
-    [PYTHON, RUBY].contains(&frame.module.as_str())
+    is_interpreted(&frame.module) && frame.file.as_deref().is_none_or(is_of_standard_library)
 }
 
 fn is_of(libraries: &[&str], frame: &Frame) -> bool {
@@ -130,6 +139,8 @@ fn is_named(names: &[&str], frame: &Frame) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use model::record::{PHP, PYTHON, RUBY};
+
     use super::*;
 
     /// Frames, outermost first and with `;` between them: a name, or a name and the library that it is of, or its file of Python or Ruby.
@@ -138,6 +149,7 @@ mod tests {
             let (name, module) = name.split_once(" @ ").unwrap_or((name, "server"));
             let language = match module {
                 _ if module.ends_with(".py") => Some(PYTHON),
+                _ if module.ends_with(".php") => Some(PHP),
                 _ if module.ends_with(".rb") || module.starts_with("/usr/lib/libruby") => Some(RUBY),
                 _ => None,
             };
@@ -184,6 +196,10 @@ mod tests {
             (
                 "run @ /usr/lib/python3.12/threading.py;bill @ /srv/app.py;Queue.get @ /usr/lib/python3.12/queue.py;sem_wait @ libc.so.6",
                 "bill",
+            ),
+            (
+                "(main) @ /srv/index.php;App\\Bill::load @ /srv/src/Bill.php;fgets @ [php];php_sockop_read @ php-fpm8.2;poll @ libc.so.6",
+                "App\\Bill::load",
             ),
             ("send @ /srv/lib/python3.12/site-packages/redis/client.py;recv @ libc.so.6", "send"),
             (

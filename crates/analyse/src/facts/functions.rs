@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::record::{Frame, PYTHON, RUBY};
+use model::record::{Frame, PHP, PYTHON, RUBY};
 
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
@@ -215,6 +215,9 @@ fn by_file(frame: &Frame) -> Option<String> {
     if frame.module == RUBY {
         return Some(of_gem(file).unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file)).to_owned());
     }
+    if frame.module == PHP {
+        return Some(of_composer(file).unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file)).to_owned());
+    }
     let name = match below("-packages/").or_else(|| below("/node_modules/")) {
         Some(name) => name.strip_suffix(".py").unwrap_or(name),
         None if is_of_standard_library(file) => "standard library",
@@ -257,6 +260,17 @@ fn of_gem(file: &str) -> Option<&str> {
         return parts.next().map(|name| name.split('.').next().unwrap_or(name));
     }
     is_of_ruby(file).then_some("ruby")
+}
+
+/// The package of a file of PHP that was installed, by a project (`vendor/twig/twig/src/Template.php`) or by a distribution
+/// (`/usr/share/php/Twig/Template.php`).
+fn of_composer(file: &str) -> Option<&str> {
+    let of_project = || {
+        let (_, path) = file.rsplit_once("/vendor/")?;
+        let (package, _) = path.match_indices('/').nth(1).map(|(at, _)| path.split_at(at))?;
+        Some(package)
+    };
+    of_project().or_else(|| file.strip_prefix("/usr/share/php/")?.split_once('/').map(|(package, _)| package))
 }
 
 /// Whether a file is of Ruby's own library, or of the interpreter.
@@ -332,7 +346,7 @@ fn java_package(class: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, is_of_rust, is_primitive, of_crate, of_gem};
+    use super::{brief, is_of_rust, is_primitive, of_composer, of_crate, of_gem};
 
     #[test]
     fn operations_of_the_language_are_told_from_what_uses_them() {
@@ -382,6 +396,19 @@ mod tests {
             ("/srv/ruby/app/gems/list.rb", None),
         ] {
             assert_eq!(of_gem(file), gem, "{file}");
+        }
+    }
+
+    #[test]
+    fn packages_of_php_are_told_by_their_folders() {
+        for (file, package) in [
+            ("/srv/shop/vendor/twig/twig/src/Template.php", Some("twig/twig")),
+            ("/srv/vendor/shop/vendor/monolog/monolog/src/Logger.php", Some("monolog/monolog")),
+            ("/usr/share/php/Twig/Template.php", Some("Twig")),
+            ("/srv/vendor/autoload.php", None),
+            ("/srv/shop/src/Page.php", None),
+        ] {
+            assert_eq!(of_composer(file), package, "{file}");
         }
     }
 

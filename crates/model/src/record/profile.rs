@@ -7,10 +7,17 @@ pub const ENDED: &str = "[ended]";
 pub const PYTHON: &str = "[python]";
 /// Module of functions of Ruby, read from the interpreter.
 pub const RUBY: &str = "[ruby]";
-/// Interpreters whose functions are sampled by themselves: the module of those, and how the interpreter's own functions begin in
-/// which it works on them.
-const EVALUATES: [(&str, &[&str]); 2] =
-    [(PYTHON, &["_PyEval_EvalFrame"]), (RUBY, &["rb_vm_exec", "vm_exec_core"])];
+/// Module of functions of PHP, read from the interpreter.
+pub const PHP: &str = "[php]";
+/// Module of functions of Java that were compiled, read from the virtual machine.
+pub const JAVA: &str = "[java]";
+/// Interpreters whose functions are sampled by themselves: the module of those, and the interpreter's own functions in which it
+/// works on them.
+const EVALUATES: [(&str, &[&str]); 3] = [
+    (PYTHON, &["_PyEval_EvalFrameDefault", "_PyEval_EvalFrame"]),
+    (RUBY, &["rb_vm_exec", "vm_exec_core"]),
+    (PHP, &["execute_ex"]),
+];
 /// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
 pub const SPINNING: &str = "[spinning]";
 
@@ -19,7 +26,8 @@ pub const SPINNING: &str = "[spinning]";
 pub struct Frame {
     /// Demangled name, or [`SPINNING`]; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
-    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], [`RUBY`], or [`ENDED`].
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], [`RUBY`], [`PHP`],
+    /// [`JAVA`], or [`ENDED`].
     pub module: String,
     /// Whether it ran in the kernel.
     pub kernel: bool,
@@ -44,8 +52,15 @@ impl Frame {
 /// The module of the functions on which an interpreter works in its own function of this name; nothing where it is no such function.
 #[must_use]
 pub fn evaluated_in(name: &str) -> Option<&'static str> {
-    let works = |begins: &[&str]| begins.iter().any(|begin| name.starts_with(begin));
-    EVALUATES.iter().find(|(_, begins)| works(begins)).map(|(module, _)| *module)
+    // Parts that compilers split off have a point behind the name.
+    let name = name.split('.').next().unwrap_or(name);
+    EVALUATES.iter().find(|(_, functions)| functions.contains(&name)).map(|(module, _)| *module)
+}
+
+/// Whether functions of this module are read from an interpreter.
+#[must_use]
+pub fn is_interpreted(module: &str) -> bool {
+    EVALUATES.iter().any(|(of, _)| *of == module)
 }
 
 /// A stack and how often it was met.

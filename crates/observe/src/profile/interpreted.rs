@@ -1,6 +1,7 @@
 //! Stacks of functions that an interpreter runs, read out of its memory while it runs: nobody is stopped. What a thread does
 //! between two reads can tear a stack, which is then dropped where it shows.
 
+mod php;
 mod python;
 mod ruby;
 
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use blazesym::inspect::Inspector;
 use blazesym::inspect::source::{Elf, Source};
-use model::record::{Frame, Interpreted, PYTHON, Profile, RUBY, Stack, evaluated_in};
+use model::record::{Frame, Interpreted, PHP, PYTHON, Profile, RUBY, Stack, evaluated_in};
 
-use super::readers::Reading;
+use super::readers::{Reading, Turn};
 use super::symbols::own_pid;
 use crate::Group;
 use crate::file::{numbered, optional};
@@ -26,6 +27,8 @@ use crate::sampler::own_cpu_ns;
 /// Time between two looks: 499 in a second, not in step with timers of round periods. A look takes some 30 µs for each
 /// thread that runs.
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
+/// Processes that are looked at in one look: of more, each in its turn.
+pub(super) const MOST_LOOKED: usize = 16;
 /// Times that a stack is read until it is whole.
 const READS: u32 = 4;
 /// Threads of a process that are looked at, at most: more means that a chain was torn.
@@ -44,7 +47,7 @@ struct Language {
     not_read: &'static str,
 }
 
-const LANGUAGES: [Language; 2] = [
+const LANGUAGES: [Language; 3] = [
     Language {
         module: PYTHON,
         files: &["python3."],
@@ -56,6 +59,12 @@ const LANGUAGES: [Language; 2] = [
         files: &["/libruby", "/bin/ruby"],
         find_in: ruby::find_in,
         not_read: "Functions of Ruby have no names here: they are read of CRuby 2.7 to 3.4 on x86-64 that this user may trace.",
+    },
+    Language {
+        module: PHP,
+        files: &["/php", "/libphp"],
+        find_in: php::find_in,
+        not_read: "Functions of PHP have no names here: they are read of PHP 8 without threads that this user may trace.",
     },
 ];
 
@@ -97,8 +106,10 @@ impl Interpreters {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             let mut taken = Taken { modules, ..Taken::default() };
+            let mut turn = Turn::default();
             every(PERIOD, &stopped, || {
-                interpreters.iter_mut().for_each(|interpreter| interpreter.look(&mut taken.stacks));
+                let due = turn.places(interpreters.len(), MOST_LOOKED);
+                interpreters[due].iter_mut().for_each(|interpreter| interpreter.look(&mut taken.stacks));
             });
             taken.cost_ns = own_cpu_ns();
             taken

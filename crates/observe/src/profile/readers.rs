@@ -2,6 +2,7 @@
 //! and goroutines that wait, which have no thread. Nobody is stopped. Whether a thread waited all the while is for others to know.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use model::record::Frame;
 
 use super::goroutines::Parked;
-use super::interpreted::{Found, Memory, every};
+use super::interpreted::{Found, MOST_LOOKED, Memory, every};
 use crate::Group;
 use crate::file::{numbered, optional};
 use crate::parse::{USER_REGISTERS, waiting_stack};
@@ -52,7 +53,7 @@ impl Reading {
     }
 }
 
-/// Whose turn it is to be read, where that is not done of all threads at once.
+/// Whose turn it is to be read, where that is not done of all threads or processes at once.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     next: usize,
@@ -61,9 +62,14 @@ pub(super) struct Turn {
 impl Turn {
     /// Those of the threads whose turn it is; the next time it is that of those who come after them.
     pub(super) fn of<'a>(&mut self, threads: &'a [u64]) -> &'a [u64] {
-        let begin = if self.next < threads.len() { self.next } else { 0 };
-        self.next = begin + MOST_READ;
-        &threads[begin..self.next.min(threads.len())]
+        &threads[self.places(threads.len(), MOST_READ)]
+    }
+
+    /// The places of those, of so many, at most so many at a time.
+    pub(super) fn places(&mut self, count: usize, most: usize) -> Range<usize> {
+        let begin = if self.next < count { self.next } else { 0 };
+        self.next = begin + most;
+        begin..self.next.min(count)
     }
 }
 
@@ -90,9 +96,11 @@ impl Readers {
             let mut copies = Copies::of(others);
             parked.find(&group);
             if !interpreters.is_empty() || !copies.memories.is_empty() || !parked.is_empty() {
+                let mut turn = Turn::default();
                 every(PERIOD, &stopped, || {
                     let mut readings = Vec::new();
-                    interpreters.iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
+                    let due = turn.places(interpreters.len(), MOST_LOOKED);
+                    interpreters[due].iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
                     copies.read(&mut readings);
                     tell(readings);
                     parked.look();

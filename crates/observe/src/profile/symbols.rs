@@ -11,6 +11,7 @@ use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
 use super::golang::GoNames;
+use super::hotspot::JavaNames;
 use super::spins::Code;
 use super::{Chains, StackWeight};
 use crate::file::optional;
@@ -192,6 +193,8 @@ struct Names {
     jit: HashMap<u32, Vec<JitSymbol>>,
     /// Names of programs of Go that were stripped, as far as they were asked for.
     go: HashMap<u32, Option<GoNames>>,
+    /// Names of what Java virtual machines compiled, likewise.
+    java: HashMap<u32, Option<JavaNames>>,
 }
 
 /// Bytes before an address at which its line is looked for, where it has none of its own: of one, two and more instructions.
@@ -236,6 +239,7 @@ impl Names {
             maps: HashMap::new(),
             jit: HashMap::new(),
             go: HashMap::new(),
+            java: HashMap::new(),
         };
         let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, chain, _) in chains.keys() {
@@ -267,6 +271,10 @@ impl Names {
             if frames.is_empty() && pid != 0 {
                 let go = self.go.entry(pid).or_insert_with(|| GoNames::of(pid));
                 frames.extend(go.iter().flat_map(|names| names.frames(*address)));
+            }
+            if frames.is_empty() && pid != 0 {
+                let java = self.java.entry(pid).or_insert_with(|| JavaNames::of(pid));
+                frames.extend(java.iter_mut().flat_map(|names| names.frames(*address)));
             }
             if frames.is_empty() {
                 frames.extend(self.unnamed(pid, *address));

@@ -319,6 +319,57 @@ fn functions_of_go_built_with(name: &str, flags: &[&str]) {
     assert!(hot.name == "main.hotFunction" && fits && is_in(&hot, ".go"), "{hot:?}");
 }
 
+/// Compiled code of `caller` has `hotFunction` within it.
+const JAVA: &str = r#"
+public class Work {
+    private static int hotFunction(int n) {
+        int x = 0;
+        for (int i = 0; i < n; i++) {
+            x = (x * 31 + i) % 1000003;
+        }
+        return x;
+    }
+
+    private static int caller(int n) {
+        return hotFunction(n) + 1;
+    }
+
+    private static int during(long ns) {
+        int x = 0;
+        for (long begin = System.nanoTime(); System.nanoTime() - begin < ns; ) {
+            x += caller(1000);
+        }
+        return x;
+    }
+
+    public static void main(String[] args) throws Exception {
+        int x = during(500_000_000);
+        System.out.print("ready\n");
+        System.out.flush();
+        System.in.read();
+        x += during(1_500_000_000);
+        System.out.print("done\n");
+        System.out.flush();
+        System.in.read();
+        System.exit(x == 7 ? 1 : 0);
+    }
+}
+"#;
+
+#[test]
+fn functions_of_java_have_their_line_where_they_are_inlined_too() {
+    let options = ["-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"];
+    let runtime = [&["java"][..], &options].concat();
+    let Some(profile) = sampled_server(&runtime, "hot.java", JAVA, &[]) else { return };
+    let hot = hottest(&profile);
+    let begin = line_of(JAVA, "int hotFunction").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin + 2..begin + 4).contains(&line));
+    assert!(hot.name == "Work.hotFunction" && fits && is_in(&hot, "hot.java"), "{hot:?}");
+    let call = line_of(JAVA, "return hotFunction");
+    let calls = samples_with(&profile, |frame| frame.name == "Work.caller" && frame.line == call);
+    assert!(calls * 4 > profile.samples * 3, "{calls} of {}: {}", profile.samples, profile.folded());
+}
+
 fn off_cpu(role: &[&str]) -> Option<Profile> {
     let fixture = Fixture::new(role);
     let group = Group::from_pid(fixture.pid()).unwrap();

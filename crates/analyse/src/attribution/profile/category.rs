@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use model::record::{Frame, PYTHON, RUBY, SPINNING};
+use model::record::{Frame, PHP, SPINNING, is_interpreted};
 
 use crate::facts::functions::{as_called, called, is_of_rust, is_of_standard_library, is_task};
 use schemars::JsonSchema;
@@ -111,7 +111,9 @@ fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
         }
         match known(frame) {
             Some(Category::Gc) if !own => return Category::Gc,
-            Some(Category::Compiling) if machine == Some(Category::Runtime) => return Category::Compiling,
+            Some(Category::Compiling) if machine == Some(Category::Runtime) || is_of_php(frame) => {
+                return Category::Compiling;
+            }
             // An allocator that clears, moves or marks its blocks does so for itself.
             Some(Category::Copying) if !own && frames.peek().is_some_and(|next| allocates(next)) => {
                 machine.get_or_insert(Category::Allocation);
@@ -131,6 +133,11 @@ fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
         return works;
     }
     if kernel { Category::KernelOther } else { Category::Handler }
+}
+
+/// Whether a function is of PHP itself, whose compiler calls no code of programs.
+fn is_of_php(frame: &Frame) -> bool {
+    ["php", "libphp"].iter().any(|begin| frame.module.starts_with(begin))
 }
 
 fn allocates(frame: &Frame) -> bool {
@@ -201,11 +208,13 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
         || RUNTIMES.iter().any(|begin| frame.module.starts_with(begin))
         || LINKED.iter().any(|begin| frame.name.starts_with(begin))
         || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file))
+        // What of PHP has no file is PHP's own.
+        || frame.module == PHP && frame.file.is_none()
 }
 
 /// Whether a function may be the reason for work: those of standard libraries, runtimes and allocators do what they are asked to.
 pub(crate) fn asks_for_work(frame: &Frame) -> bool {
-    let is_library = || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file));
+    let is_library = || frame.file.as_ref().is_none_or(|file| is_of_standard_library(file));
     is_script(frame) && !is_library()
         || known(frame).is_none() && (is_of_go(&frame.name) || is_own(frame) && !serves_anyone(frame))
 }
@@ -246,9 +255,9 @@ fn known(frame: &Frame) -> Option<Category> {
     by_name.or_else(by_module).or_else(|| is_wrapper(frame).then_some(Category::SyscallEntry))
 }
 
-/// Whether a function is of Python, Ruby or JavaScript: `write` there is not the system call.
+/// Whether a function is of Python, Ruby, PHP or JavaScript: `write` there is not the system call.
 fn is_script(frame: &Frame) -> bool {
-    [PYTHON, RUBY].contains(&frame.module.as_str()) || frame.module == "[jit]" && frame.file.is_some()
+    is_interpreted(&frame.module) || frame.module == "[jit]" && frame.file.is_some()
 }
 
 /// Kinds of work that are told by functions of C alone.
@@ -460,7 +469,8 @@ const USER: Rows = &[
     (
         Category::Compiling,
         "^CompileBroker ^C2Compiler ^Compile:: ^Compilation:: ^PhaseIdeal ^LinearScan ^Interpreter ^v8::internal::compiler \
-         ^v8::internal::maglev ^v8::internal::baseline ^v8::internal::OptimizingCompile ^v8::internal::OptimizedCompilation",
+         ^v8::internal::maglev ^v8::internal::baseline ^v8::internal::OptimizingCompile ^v8::internal::OptimizedCompilation \
+         ^compile_file ^compile_filename ^zendparse ^zendlex ^lex_scan ^zend_compile ^zend_ast_ ^pass_two ^zend_vm_set_opcode_handler ^zend_optimize",
     ),
     (
         Category::Gc,

@@ -2,16 +2,11 @@ use super::*;
 use crate::facts::functions::{LONGEST_NAME, brief};
 
 fn frame(name: &str) -> Frame {
-    let kernel = name.starts_with("k:");
-    let machine = name.starts_with("j:");
-    let module = match (kernel, machine) {
-        (true, _) => "[kernel]",
-        (_, true) => "libjvm.so",
-        _ => "server",
-    };
-    let bare = name.strip_prefix("k:").or(name.strip_prefix("j:")).unwrap_or(name);
+    const MODULES: [(&str, &str); 3] = [("k:", "[kernel]"), ("j:", "libjvm.so"), ("p:", "php-fpm8.2")];
+    let known = MODULES.iter().find_map(|(begin, module)| Some((name.strip_prefix(begin)?, *module)));
+    let (bare, module) = known.unwrap_or((name, "server"));
     let (name, resolved) = (bare.to_owned(), !name.starts_with("0x"));
-    Frame { name, module: module.to_owned(), kernel, resolved, ..Frame::default() }
+    Frame { name, module: module.to_owned(), kernel: module == "[kernel]", resolved, ..Frame::default() }
 }
 
 /// A profile of folded stacks.
@@ -101,6 +96,8 @@ fn stacks_of_the_program_are_told_by_the_innermost_function_that_is_known() {
             "start_thread;j:JavaThread::run;j:C2Compiler::compile_method;j:PhaseChaitin::Split",
             Category::Compiling,
         ),
+        ("p:execute_ex;p:compile_file;p:zendparse;p:zend_hash_find", Category::Compiling),
+        ("p:execute_ex;p:zif_md5;p:zend_hash_find", Category::Handler),
         ("main;handle;_int_malloc", Category::Allocation),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
         ("main.main;runtime.mallocgc;runtime.nextFreeFast", Category::Allocation),

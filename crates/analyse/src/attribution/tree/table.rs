@@ -1,6 +1,6 @@
 //! The tables by which stacks are told apart: parts of the names of the kernel's functions.
 
-use model::record::{Frame, PYTHON, RUBY, evaluated_in};
+use model::record::{Frame, PHP, PYTHON, RUBY, evaluated_in};
 
 /// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
 pub(crate) const POLLED_NS: f64 = 500.0;
@@ -146,7 +146,7 @@ pub(crate) struct Interpreter {
     pub(crate) not_read: &'static str,
 }
 
-const INTERPRETERS: [Interpreter; 2] = [
+const INTERPRETERS: [Interpreter; 3] = [
     Interpreter {
         module: PYTHON,
         files: &["python", "libpython"],
@@ -158,6 +158,12 @@ const INTERPRETERS: [Interpreter; 2] = [
         files: &["ruby", "libruby"],
         compiles: true,
         not_read: "Ruby frames that were not read (2.7 to 3.4 are)",
+    },
+    Interpreter {
+        module: PHP,
+        files: &["php", "libphp"],
+        compiles: false,
+        not_read: "PHP frames that were not read (8 without threads is)",
     },
 ];
 

@@ -218,3 +218,56 @@ fn a_ruby_that_waits_is_not_met() {
     let samples = profile.interpreted.as_ref().expect("this Ruby is known").samples;
     assert!(samples < 10, "{samples} samples");
 }
+
+/// What a script of PHP does: it works from one line of its input to the next.
+const PHP_SERVER: &str = r#"<?php
+namespace App;
+
+class Page
+{
+    private function hotFunction(int $n): int
+    {
+        $x = 0;
+        for ($i = 0; $i < $n; $i++) {
+            $x = ($x * 31 + $i) % 1000003;
+        }
+        return $x;
+    }
+
+    public static function render(): string
+    {
+        $page = new Page();
+        return (string) $page->hotFunction(20000);
+    }
+}
+
+fwrite(STDOUT, "ready\n");
+fread(STDIN, 1);
+$end = microtime(true) + 1.5;
+while (microtime(true) < $end) {
+    Page::render();
+    array_map(fn ($n) => md5(str_repeat((string) $n, 2000)), range(1, 10));
+}
+fwrite(STDOUT, "done\n");
+fread(STDIN, 1);
+"#;
+
+#[test]
+fn functions_of_php_have_their_class_file_and_line() {
+    let Some(profile) = sampled_server(&["php"], "hot.php", PHP_SERVER, &[]) else { return };
+    let interpreted = profile.interpreted.as_ref().expect("this PHP is known");
+    assert!((50..1000).contains(&interpreted.samples), "{}", interpreted.samples);
+    let of_php = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+    let hot = hottest(&of_php);
+    // Where no instruction may fail the last one that might is noted.
+    let begin = line_of(PHP_SERVER, "private function hotFunction").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin..begin + 7).contains(&line));
+    assert!(hot.name == "App\\Page::hotFunction" && fits && is_in(&hot, "hot.php"), "{hot:?}");
+    let call = line_of(PHP_SERVER, "$page->hotFunction");
+    let calls = |frame: &Frame| frame.name == "App\\Page::render" && frame.line == call;
+    assert!(samples_with(&of_php, calls) * 2 > interpreted.samples, "{}", of_php.folded());
+    // Functions of PHP itself, and those without a name.
+    for name in ["(main)", "(closure)", "md5"] {
+        assert!(samples_with(&of_php, |frame| frame.name == name) > 0, "{name}: {}", of_php.folded());
+    }
+}
