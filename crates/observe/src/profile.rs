@@ -18,7 +18,7 @@ pub(crate) use goroutines::{Parked, ParkedIn};
 pub use hotspot::names_java;
 pub(crate) use interpreted::with_interpreted;
 use interpreted::{Interpreters, Taken};
-pub(crate) use readers::{Read, Readers, Reading};
+pub(crate) use readers::{Read, Readable, Readers, Reading};
 pub(crate) use symbols::{kernel_symbols, named};
 pub(crate) use unwind::{Unwinder, stack_pointer};
 
@@ -103,8 +103,8 @@ pub struct Profiler {
     kind: ProfileKind,
     /// The group, and its processes when sampling began, where whole CPUs are sampled.
     among: Option<(Group, BTreeSet<u32>)>,
-    /// Whose interpreters are sampled besides, their sampler while it does not pause, and what was seen before.
-    interpreters: Option<(Group, Option<Interpreters>, Option<Taken>)>,
+    /// What samples its interpreters besides.
+    interpreters: Option<Interpreters>,
     /// When sampling began; nothing while it pauses.
     begun: Option<Instant>,
     /// Time that was sampled before.
@@ -214,7 +214,7 @@ impl Profiler {
             Some(events) => Self::with(events, ProfileKind::Cpu, Some((group.clone(), BTreeSet::new()))),
             None => Self::new(group, ProfileKind::Cpu, moment)?,
         };
-        profiler.interpreters = Some((group.clone(), None, None));
+        profiler.interpreters = Some(Interpreters::of(group));
         Ok(profiler)
     }
 
@@ -253,14 +253,14 @@ impl Profiler {
 
     /// Begins to sample, or goes on with it after a pause.
     pub fn begin(&mut self) {
-        // A thread that has ended since has nothing to enable.
-        self.events.all.iter().for_each(|event| drop(perf::enable(event)));
         if let Some((group, members)) = &mut self.among {
             members.extend(group.pids().unwrap_or_default());
         }
-        if let Some((group, interpreters, _)) = &mut self.interpreters {
-            *interpreters = Interpreters::begin(group);
+        if let Some(interpreters) = &mut self.interpreters {
+            interpreters.begin();
         }
+        // A thread that has ended since has nothing to enable.
+        self.events.all.iter().for_each(|event| drop(perf::enable(event)));
         self.begun = Some(Instant::now());
     }
 
@@ -270,10 +270,8 @@ impl Profiler {
             self.events.all.iter().for_each(|event| drop(perf::disable(event)));
             self.wall_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         }
-        if let Some((_, interpreters, taken)) = &mut self.interpreters
-            && let Some(interpreters) = interpreters.take()
-        {
-            taken.get_or_insert_default().add(interpreters.stop());
+        if let Some(interpreters) = &mut self.interpreters {
+            interpreters.pause();
         }
     }
 
@@ -282,7 +280,7 @@ impl Profiler {
     pub fn stop(mut self) -> Samples {
         self.pause();
         let wall_ns = self.wall_ns;
-        let interpreted = self.interpreters.and_then(|(_, _, taken)| taken);
+        let interpreted = self.interpreters.and_then(Interpreters::stop);
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
         let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");

@@ -23,7 +23,7 @@ use self::peers::Peers;
 use self::readings::{Chain, Frames, Leaves, Readings, Within};
 use crate::file::{numbered, optional};
 use crate::parse::{Tracepoints, Wake, wakes};
-use crate::profile::{Parked, ParkedIn, Readers, Reading, named};
+use crate::profile::{Parked, ParkedIn, Readable, Readers, Reading, named};
 use crate::sampler::{monotonic_ns, own_cpu_ns};
 use crate::sys::perf::{self, Ring, With};
 use crate::tracefs::Tracefs;
@@ -47,8 +47,8 @@ pub struct WakerWatch {
     readers: Option<Readers>,
     /// CPU time that such reading took before, in nanoseconds.
     reading_ns: u64,
-    /// Goroutines that were met before.
-    parked: Parked,
+    /// Whom they read, with the goroutines that were met.
+    readable: Readable,
 }
 
 /// What the thread that empties the rings is told; orders with the time at which they were given.
@@ -92,8 +92,8 @@ impl WakerWatch {
             wall_ns: 0,
         };
         let drain = std::thread::spawn(move || drainer.run(&received));
-        let (readers, parked) = (None, Parked::default());
-        Ok(Self { group: group.clone(), events, orders, drain, readers, reading_ns: 0, parked })
+        let (readers, readable) = (None, Readable::default());
+        Ok(Self { group: group.clone(), events, orders, drain, readers, reading_ns: 0, readable })
     }
 
     /// Begins to watch, or goes on with it after a pause.
@@ -104,15 +104,15 @@ impl WakerWatch {
         let _ = self.orders.send(Order::Begin(monotonic_ns(), threads));
         let orders = self.orders.clone();
         let tell = move |readings| drop(orders.send(Order::Read(readings)));
-        self.readers = Some(Readers::begin(&self.group, std::mem::take(&mut self.parked), tell));
+        self.readers = Some(Readers::begin(&self.group, std::mem::take(&mut self.readable), tell));
     }
 
     /// Pauses: nothing is recorded, and it costs nothing, until it begins again.
     pub fn pause(&mut self) {
         if let Some(readers) = self.readers.take() {
             // All that was read is told before the pause is.
-            let (reading_ns, parked) = readers.stop();
-            (self.reading_ns, self.parked) = (self.reading_ns + reading_ns, parked);
+            let (reading_ns, readable) = readers.stop();
+            (self.reading_ns, self.readable) = (self.reading_ns + reading_ns, readable);
             let time_ns = monotonic_ns();
             self.events.iter().for_each(|event| drop(perf::disable(event)));
             let _ = self.orders.send(Order::Pause(time_ns));
@@ -123,7 +123,7 @@ impl WakerWatch {
     #[must_use]
     pub fn stop(mut self) -> Waits {
         self.pause();
-        let _ = self.orders.send(Order::Parked(self.parked));
+        let _ = self.orders.send(Order::Parked(self.readable.parked));
         drop(self.orders);
         let mut waits = self.drain.join().expect("the thread that empties the rings does not panic");
         waits.observer_cpu_ns += self.reading_ns;

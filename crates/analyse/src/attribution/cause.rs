@@ -83,10 +83,15 @@ impl Cause {
     /// Where the threads of the slower server waited longest for it.
     fn waited_in(&self, waits: &[WaitRow]) -> Option<Place> {
         let says = self.says.as_ref()?;
-        let (cause, function) = says.seen.iter().find_map(|seen| match seen {
-            Seen::Waits(waits) => Some((waits.cause, waits.waited_in.as_ref()?)),
+        let ended = says.seen.iter().find_map(|seen| match seen {
+            Seen::Waits(waits) => Some(waits),
             _ => None,
         })?;
+        // All timers of a loop are waited for in one place.
+        if let Some(place) = &ended.runs {
+            return Some(place.clone());
+        }
+        let (cause, function) = (ended.cause, ended.waited_in.as_ref()?);
         let slower = says.of.as_ref().unwrap_or(&self.arm);
         // A function that waits for a lock may also sleep, in another line.
         let of_slower = waits.iter().filter(|row| row.arm == *slower && may_end(cause, row.ended_by));
@@ -271,6 +276,7 @@ mod tests {
             waited_in: Some("store".to_owned()),
             woken_from: None,
             behind: None,
+            runs: None,
             ns: [5.0, 0.0],
         };
         let wait = |arm: &str, place| WaitRow {

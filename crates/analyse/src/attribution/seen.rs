@@ -120,6 +120,8 @@ pub enum Seen {
         cause: CauseId,
         /// Where in the program.
         functions: Vec<String>,
+        /// Whether the locks are those of files.
+        for_files: bool,
         /// The calls, where they were counted.
         calls: Option<Both>,
     },
@@ -217,6 +219,8 @@ pub struct EndedWaits {
     pub woken_from: Option<String>,
     /// Of locks: what the one that held it had waited for.
     pub behind: Option<EndedBy>,
+    /// Of timers of an event loop: what they run, and are seen to run more than those of the other.
+    pub runs: Option<Place>,
     /// Time of them.
     pub ns: Both,
 }

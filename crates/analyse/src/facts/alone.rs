@@ -3,7 +3,7 @@
 use model::plan::CauseId;
 use model::record::Window;
 
-use super::calls::{FUTEX, SLEEPS, SYNCS};
+use super::calls::{FILE_LOCKS, FUTEX, SLEEPS, SYNCS};
 use super::observed::{self, Blocked};
 use super::passes::PassFindings;
 use super::shape::{self, Clue, ResponsePeak, ResponseShape, Shape};
@@ -13,8 +13,12 @@ use super::stalls::{self, Stalls};
 /// Pauses of one length from which on they are a habit.
 const FEW_PAUSES: usize = 3;
 /// What threads without a CPU wait for, each with the system calls that are made for it.
-const KINDS: [(Blocked, &[&str]); 3] =
-    [(Blocked::Disk, &SYNCS), (Blocked::Sleep, &SLEEPS), (Blocked::Lock, &FUTEX)];
+const KINDS: [(Blocked, &[&str]); 4] = [
+    (Blocked::Disk, &SYNCS),
+    (Blocked::Sleep, &SLEEPS),
+    (Blocked::Lock, &FUTEX),
+    (Blocked::FileLock, &FILE_LOCKS),
+];
 
 /// One kind of waiting of one arm.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +41,7 @@ impl Wait {
         let id = match self.what {
             Blocked::Sleep => CauseId::Sleep,
             Blocked::Disk => CauseId::SyncWrites,
-            Blocked::Lock => return None,
+            Blocked::Lock | Blocked::FileLock => return None,
         };
         Some(Clue { id, each_ns: self.each_ns? })
     }

@@ -18,6 +18,8 @@ pub(crate) const POLLS: [&str; 8] =
 pub(crate) const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mremap", "mprotect"];
 /// By which threads wait for each other and wake each other.
 pub(crate) const FUTEX: [&str; 1] = ["futex"];
+/// Lock a file, or set it free.
+pub(crate) const FILE_LOCKS: [&str; 2] = ["flock", "fcntl"];
 /// Wait for a time to pass.
 pub(crate) const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// Wait for a disk.

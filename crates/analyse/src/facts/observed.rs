@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::record::{
-    Counts, MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Slice, Stack, TurnCalls, Window,
+    Counts, Frame, MachineLog, Pass, PassKind, Profile, ProfileKind, RUN_QUEUE, Run, Slice, Stack, TurnCalls,
+    Window,
 };
 use stats::special::{normal_quantile, student_within};
 
@@ -31,12 +32,16 @@ pub(crate) const IDLE_THREADS: [&str; 5] =
     ["runtime.findRunnable", "runtime.stopm", "runtime.sysmon", "runtime.mPark", "runtime.stoplockedm"];
 
 /// What a thread without a CPU waits for, by parts of the names of the kernel's functions in its stack; the first row
-/// that fits counts. Source: Linux, kernel/time/hrtimer.c, kernel/futex, fs/sync.c, fs/jbd2, mm/filemap.c.
-const BLOCKED: [(Blocked, &[&str]); 3] = [
+/// that fits counts. Source: Linux, kernel/time/hrtimer.c, kernel/futex, fs/sync.c, fs/jbd2, mm/filemap.c, fs/locks.c.
+const BLOCKED: [(Blocked, &[&str]); 4] = [
     (Blocked::Sleep, &["nanosleep"]),
     (Blocked::Disk, &["fsync", "sync_file", "generic_write_sync", "jbd2_", "io_schedule", "writeback"]),
     (Blocked::Lock, &["futex"]),
+    (Blocked::FileLock, &["locks_lock_inode_wait", "posix_lock_inode_wait", "do_lock_file_wait"]),
 ];
+
+/// Functions in which an event loop runs what its timers are for, with the file that they are in. Source: Node, lib/internal/timers.js.
+const TIMERS: [(&str, &str); 1] = [("listOnTimeout", "node:internal/timers")];
 
 /// Functions that are named as the place of a wait.
 const WAITS_NAMED: usize = 2;
@@ -50,6 +55,8 @@ pub enum Blocked {
     Disk,
     /// Another thread.
     Lock,
+    /// The lock of a file.
+    FileLock,
 }
 
 /// What the virtual machines of an arm did, per request.
@@ -281,11 +288,13 @@ pub(crate) fn knows_idle_threads(profiles: &[&Profile]) -> bool {
     frames.any(|frame| IDLE_THREADS.contains(&frame.name.as_str()))
 }
 
-/// The functions that asked to wait in the stacks that waited for something other than requests, longest first.
+/// The functions that asked to wait in the stacks that waited for something other than requests or a CPU, longest first.
 pub(crate) fn waits_in(profiles: &[&Profile]) -> Vec<String> {
     let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
     for profile in profiles {
-        for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
+        let for_cpu = |stack: &Stack| profile.frames_of(stack).any(|frame| frame.name == RUN_QUEUE);
+        let waits = |stack: &&Stack| !waits_for_requests(profile, stack) && !for_cpu(stack);
+        for stack in profile.stacks.iter().filter(waits) {
             if let Some(frame) = asker(profile.frames_of(stack)) {
                 *waited.entry(&frame.name).or_default() += stack.samples;
             }
@@ -313,6 +322,26 @@ pub(crate) fn blocked(profiles: &[&Profile]) -> BTreeMap<Blocked, f64> {
         }
     }
     blocked
+}
+
+/// The functions of a program that its timers run, with the share of the samples that are in them.
+pub(crate) fn run_by_timers(profiles: &[&Profile]) -> BTreeMap<Frame, f64> {
+    let all: u64 = profiles.iter().map(|profile| profile.samples).sum();
+    let runs = |frame: &Frame| {
+        TIMERS.iter().any(|(name, file)| frame.name == *name && frame.file.as_deref() == Some(*file))
+    };
+    // What is part of the runtime has a file with its name before a colon.
+    let is_own = |frame: &&Frame| frame.file.as_ref().is_some_and(|file| !file.starts_with("node:"));
+    let mut run: BTreeMap<Frame, f64> = BTreeMap::new();
+    for profile in profiles {
+        for stack in &profile.stacks {
+            let mut frames = profile.frames_of(stack).skip_while(|frame| !runs(frame)).skip(1);
+            if let Some(frame) = frames.next().filter(is_own) {
+                *run.entry(frame.clone()).or_default() += stack.samples as f64 / all.max(1) as f64;
+            }
+        }
+    }
+    run
 }
 
 /// The CPU time that the samples of `profiles` divide: without permission none are taken in the kernel, and they divide

@@ -217,6 +217,11 @@ fn what_threads_are_blocked_in_is_named_where_cpus_are_idle() {
         "each other (1.50 futex calls a request, 6.0 threads at a time)",
     );
     blocked(both, &[], "a time to pass (1.00 sleeps a request)");
+    blocked(
+        &[("flock", 1.0)],
+        &[("locks_lock_inode_wait", 6.0)],
+        "locks of files (1.00 calls for them a request, 6.0 threads at a time)",
+    );
     // Whoever waits for a lock waits for the disk of its holder, which a file opened so makes it wait for without a call.
     blocked(
         both,

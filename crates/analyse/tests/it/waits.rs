@@ -1,10 +1,11 @@
 //! What ended the waits of threads, as rows that sum to their idle time.
 
 use analyse::{Findings, WaitRow};
-use model::record::{EndedBy, Frame, PassKind, Run, WaitLeaf, Waits};
+use model::record::{EndedBy, Frame, Pass, PassKind, Run, WaitLeaf, Waits};
 
 use crate::support::{analyse, change};
 use crate::why::{Plant, named, planted};
+use crate::why_cpu::profile;
 
 /// One own function, below the C library and the kernel.
 fn frames(own: &str) -> Vec<Frame> {
@@ -153,6 +154,48 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
     assert!(named(&analyse(&idle)).iter().all(|cause| cause.id.name() != "lock_contention"));
     // Of one that waits as well, what it waits for is not known.
     assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
+}
+
+/// All timers of an event loop are waited for in one place: what they run tells which of them it is.
+#[test]
+fn who_waits_for_a_timer_of_an_event_loop_is_where_that_goes_off() {
+    let waits = [WaitLeaf { count: 10_000, ..leaf(EndedBy::Timer, Some("server"), 400_000_000) }];
+    let mut run = with_waits_in("uv__io_poll", &waits, false);
+    keep_busy(&mut run, [("main", 0.93), ("pr", 0.2)]);
+    // It is as late where nobody waits for a turn.
+    change(&mut run, "pr", 1, |window| {
+        let response = &mut window.load.response_ns;
+        (response.count, response.p50, response.mean) = (1000, Some(40_000_000), 40e6);
+        window.response_buckets = vec![[40_000_000, 1000]];
+    });
+    let timer = |file: &str, name: &str, line| Frame {
+        name: name.to_owned(),
+        module: "[jit]".to_owned(),
+        resolved: true,
+        file: Some(file.to_owned()),
+        line: Some(line),
+        ..Frame::default()
+    };
+    for record in &mut run.diagnostics {
+        let mut sampled =
+            profile(&[("main;serve", 60), ("main;timers;tick", 30), ("main;timers;dispatch", 10)]);
+        sampled.frames[3] = timer("node:internal/timers", "listOnTimeout", 513);
+        sampled.frames[6] = sampled.frames[3].clone();
+        sampled.frames[4] = timer("/srv/app.js", "tick", 7);
+        // More of it than of what only one of them runs.
+        sampled.frames[7] = match record.arm.as_str() {
+            "pr" => timer("/srv/node_modules/dataloader/index.js", "dispatch", 281),
+            _ => timer("/srv/app.js", "tick", 9),
+        };
+        let pass = Pass { kind: PassKind::Sampling, profile: Some(sampled), ..record.passes[0].clone() };
+        record.passes.push(pass);
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id.name(), "timer_wait");
+    assert!(cause.text.contains(", to run dispatch (dataloader/index.js:281)"), "{}", cause.text);
+    let place = cause.place.as_ref().unwrap();
+    assert_eq!((place.function.as_str(), place.line), ("dispatch", Some(281)));
 }
 
 /// Of the other server, which waits as well, it was not seen what ends its waits, so that calls are counted. A runtime that sleeps in a

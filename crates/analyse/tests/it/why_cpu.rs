@@ -7,7 +7,7 @@ use crate::support::{analyse, change, kernel_frame};
 use crate::why::{Plant, named, planted};
 
 /// Beginnings of the names of the kernel's functions.
-const KERNEL: [&str; 12] = [
+const KERNEL: [&str; 15] = [
     "exc_page_fault",
     "clear_page",
     "tcp_",
@@ -20,6 +20,9 @@ const KERNEL: [&str; 12] = [
     "hrtimer_",
     "sock_",
     "unix_",
+    "locks_",
+    "exit_to_user_mode",
+    "[waiting for a CPU]",
 ];
 
 /// A profile of stacks, outermost function first, with samples.

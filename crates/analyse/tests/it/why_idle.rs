@@ -61,6 +61,24 @@ fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
     }
 }
 
+#[test]
+fn who_waits_for_the_lock_of_a_file_need_not_ask_for_it_more_often() {
+    let stacks = &[
+        ("main;open_session;locks_lock_inode_wait", 60_000),
+        // Who waits for a CPU waits for nothing else.
+        ("main;parse;exit_to_user_mode_loop;[waiting for a CPU]", 90_000),
+    ];
+    let first = |stacks| {
+        let findings = analyse(&waiting_in(&[], stacks));
+        let first = named(&findings)[0];
+        (first.id.name(), first.text.clone())
+    };
+    let (id, text) = first(stacks);
+    assert_eq!(id, "lock_contention");
+    assert!(text.contains("locks of files (in open_session)") && !text.contains("parse"), "{text}");
+    assert_ne!(first(&stacks[1..]).0, "lock_contention");
+}
+
 /// A server that makes these calls and whose threads were seen to wait in these stacks.
 pub(crate) fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
     let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });

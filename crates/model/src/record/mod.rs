@@ -47,8 +47,8 @@ pub use manifest::{
     AloneReason, Build, Fitted, Manifest, RunStatus, ServiceImage, SourceChange, Stopping, Stops, Warming,
 };
 pub use profile::{
-    ENDED, Frame, Interpreted, JAVA, PHP, PYTHON, Profile, ProfileKind, RUBY, SPINNING, Stack, evaluated_in,
-    is_interpreted,
+    ENDED, Frame, Interpreted, JAVA, PHP, PYTHON, Profile, ProfileKind, RUBY, RUN_QUEUE, SPINNING, Stack,
+    evaluated_in, is_interpreted,
 };
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, Warmup, Window};

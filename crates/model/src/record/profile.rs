@@ -3,6 +3,8 @@ use serde::{Deserialize, Serialize};
 
 /// Module and name of what ran in a process that was gone before its functions could be named.
 pub const ENDED: &str = "[ended]";
+/// Name of what stands, innermost, for the wait of a thread that was ready to run.
+pub const RUN_QUEUE: &str = "[waiting for a CPU]";
 /// Module of functions of Python, read from the interpreter.
 pub const PYTHON: &str = "[python]";
 /// Module of functions of Ruby, read from the interpreter.

@@ -6,6 +6,7 @@ mod python;
 mod ruby;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -28,7 +29,7 @@ use crate::sampler::own_cpu_ns;
 /// thread that runs.
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 499);
 /// Processes that are looked at in one look: of more, each in its turn.
-pub(super) const MOST_LOOKED: usize = 16;
+const MOST_LOOKED: usize = 16;
 /// Times that a stack is read until it is whole.
 const READS: u32 = 4;
 /// Threads of a process that are looked at, at most: more means that a chain was torn.
@@ -69,7 +70,7 @@ const LANGUAGES: [Language; 3] = [
 ];
 
 /// The interpreter of one process.
-pub(super) trait Interpreter: Send {
+pub(super) trait Interpreter: Debug + Send {
     /// Takes the stacks of the threads that run functions now.
     fn look(&mut self, stacks: &mut Stacks);
 
@@ -81,11 +82,20 @@ pub(super) trait Interpreter: Send {
 /// Stacks with how often each was seen, outermost first.
 type Stacks = BTreeMap<Vec<Frame>, u64>;
 
+/// An interpreter, with the module of its functions.
+type Known = (&'static str, Box<dyn Interpreter>);
+/// What ends the sampling, and the thread that does it.
+type Sampler = (Sender<()>, JoinHandle<(Found, Taken)>);
+
 /// Samples what the interpreters of a group run, in a thread of its own.
 #[derive(Debug)]
 pub(super) struct Interpreters {
-    stop: Sender<()>,
-    thread: JoinHandle<Taken>,
+    group: Group,
+    found: Found,
+    /// While it samples.
+    sampler: Option<Sampler>,
+    /// What was seen before.
+    taken: Option<Taken>,
 }
 
 /// What was seen, and of which languages.
@@ -97,58 +107,91 @@ pub(super) struct Taken {
 }
 
 impl Interpreters {
-    /// Begins to sample; nothing where no process of the group runs an interpreter that is known and may be read.
-    pub(super) fn begin(group: &Group) -> Option<Self> {
-        let Found { mut interpreters, modules, .. } = Found::of(group);
-        if interpreters.is_empty() {
-            return None;
-        }
-        let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || {
-            let mut taken = Taken { modules, ..Taken::default() };
-            let mut turn = Turn::default();
-            every(PERIOD, &stopped, || {
-                let due = turn.places(interpreters.len(), MOST_LOOKED);
-                interpreters[due].iter_mut().for_each(|interpreter| interpreter.look(&mut taken.stacks));
-            });
-            taken.cost_ns = own_cpu_ns();
-            taken
-        });
-        Some(Self { stop, thread })
+    pub(super) fn of(group: &Group) -> Self {
+        let mut found = Found::default();
+        found.find(group);
+        Self { group: group.clone(), found, sampler: None, taken: None }
     }
 
-    /// Ends it.
-    pub(super) fn stop(self) -> Taken {
-        drop(self.stop);
-        self.thread.join().expect("sampling interpreters does not panic")
+    /// Begins to sample, or goes on with it after a pause, where a process of the group runs an interpreter that may be read.
+    pub(super) fn begin(&mut self) {
+        self.found.find(&self.group);
+        if self.found.is_empty() {
+            return;
+        }
+        let mut found = std::mem::take(&mut self.found);
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut taken = Taken { modules: found.modules(), ..Taken::default() };
+            let mut turn = Turn::default();
+            every(PERIOD, &stopped, || {
+                found.each(&mut turn, |interpreter| interpreter.look(&mut taken.stacks));
+            });
+            taken.cost_ns = own_cpu_ns();
+            (found, taken)
+        });
+        self.sampler = Some((stop, thread));
+    }
+
+    /// Pauses.
+    pub(super) fn pause(&mut self) {
+        if let Some((stop, thread)) = self.sampler.take() {
+            drop(stop);
+            let (found, taken) = thread.join().expect("sampling interpreters does not panic");
+            self.found = found;
+            self.taken.get_or_insert_default().add(taken);
+        }
+    }
+
+    /// Ends it; nothing where there was nobody to sample.
+    pub(super) fn stop(mut self) -> Option<Taken> {
+        self.pause();
+        self.taken
     }
 }
 
-/// The interpreters of a group that may be read.
-#[derive(Default)]
+/// The interpreters of a group that may be read. To look for them takes some hundred microseconds a process, in which the process cannot
+/// map memory: it is done once for each.
+#[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) interpreters: Vec<Box<dyn Interpreter>>,
-    /// The modules of their functions.
-    modules: BTreeSet<&'static str>,
-    /// Their processes.
-    pub(super) pids: BTreeSet<u32>,
+    /// By process.
+    processes: BTreeMap<u32, Vec<Known>>,
 }
 
 impl Found {
-    pub(super) fn of(group: &Group) -> Self {
-        let mut found = Self::default();
-        for language in &LANGUAGES {
-            let pids = |file: &&str| group.pids_with(file).unwrap_or_default();
-            let pids: BTreeSet<u32> = language.files.iter().flat_map(pids).collect();
-            for pid in pids {
-                if let Some(interpreter) = (language.find_in)(pid) {
-                    found.interpreters.push(interpreter);
-                    found.modules.insert(language.module);
-                    found.pids.insert(pid);
-                }
-            }
+    /// Looks at processes that were not there before.
+    pub(super) fn find(&mut self, group: &Group) {
+        let pids: BTreeSet<u32> = group.pids().unwrap_or_default().into_iter().collect();
+        self.processes.retain(|pid, _| pids.contains(pid));
+        for pid in pids {
+            self.processes.entry(pid).or_insert_with(|| {
+                let maps = optional(format!("/proc/{pid}/maps")).unwrap_or_default();
+                let is_mapped = |language: &&Language| language.files.iter().any(|file| maps.contains(file));
+                let found = |language: &Language| Some((language.module, (language.find_in)(pid)?));
+                LANGUAGES.iter().filter(is_mapped).filter_map(found).collect()
+            });
         }
-        found
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes.values().all(Vec::is_empty)
+    }
+
+    /// Whether a process has an interpreter that may be read.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.processes.get(&pid).is_some_and(|found| !found.is_empty())
+    }
+
+    /// Does something with each interpreter whose turn it is.
+    pub(super) fn each(&mut self, turn: &mut Turn, work: impl FnMut(&mut Box<dyn Interpreter>)) {
+        let mut all: Vec<_> = self.processes.values_mut().flatten().map(|(_, found)| found).collect();
+        let due = turn.places(all.len(), MOST_LOOKED);
+        all.drain(due).for_each(work);
+    }
+
+    /// The modules of their functions.
+    fn modules(&self) -> BTreeSet<&'static str> {
+        self.processes.values().flatten().map(|(module, _)| *module).collect()
     }
 }
 
@@ -222,6 +265,7 @@ pub(super) fn add_to(profile: &mut Profile, taken: Option<Taken>) {
 }
 
 /// The kernel's numbers of the threads of a process, by those that they have inside: in a container these differ.
+#[derive(Debug)]
 struct ThreadIds {
     pid: u32,
     /// Nothing where they are the same.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::record::Frame;
 
 use super::goroutines::Parked;
-use super::interpreted::{Found, MOST_LOOKED, Memory, every};
+use super::interpreted::{Found, Memory, every};
 use crate::Group;
 use crate::file::{numbered, optional};
 use crate::parse::{USER_REGISTERS, waiting_stack};
@@ -73,46 +73,53 @@ impl Turn {
     }
 }
 
+/// Who is read otherwise than by copies of stacks, from one time to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Readable {
+    interpreters: Found,
+    pub(crate) parked: Parked,
+}
+
 /// Reads the stacks of all threads of a group, in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Sender<()>,
-    thread: JoinHandle<(u64, Parked)>,
+    thread: JoinHandle<(u64, Readable)>,
 }
 
 impl Readers {
-    /// Begins to look for processes that may be read, to read them, and to tell what was read of threads. Goroutines are read on from where
-    /// `parked` has them.
+    /// Begins to look for processes that may be read, to read them, and to tell what was read of threads. Those that `readable` has are read
+    /// on.
     pub(crate) fn begin(
         group: &Group,
-        mut parked: Parked,
+        mut readable: Readable,
         tell: impl Fn(Vec<Reading>) + Send + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
         let group = group.clone();
         let thread = std::thread::spawn(move || {
-            let Found { mut interpreters, pids, .. } = Found::of(&group);
-            let others = group.pids().unwrap_or_default().into_iter().filter(|pid| !pids.contains(pid));
+            let Readable { interpreters, parked } = &mut readable;
+            interpreters.find(&group);
+            let others = group.pids().unwrap_or_default().into_iter().filter(|pid| !interpreters.has(*pid));
             let mut copies = Copies::of(others);
             parked.find(&group);
             if !interpreters.is_empty() || !copies.memories.is_empty() || !parked.is_empty() {
                 let mut turn = Turn::default();
                 every(PERIOD, &stopped, || {
                     let mut readings = Vec::new();
-                    let due = turn.places(interpreters.len(), MOST_LOOKED);
-                    interpreters[due].iter_mut().for_each(|interpreter| interpreter.read(&mut readings));
+                    interpreters.each(&mut turn, |interpreter| interpreter.read(&mut readings));
                     copies.read(&mut readings);
                     tell(readings);
                     parked.look();
                 });
             }
-            (own_cpu_ns(), parked)
+            (own_cpu_ns(), readable)
         });
         Self { stop, thread }
     }
 
     /// Ends it; everything was told by then. It says what CPU time it took, and has all goroutines that were met.
-    pub(crate) fn stop(self) -> (u64, Parked) {
+    pub(crate) fn stop(self) -> (u64, Readable) {
         drop(self.stop);
         self.thread.join().expect("reading stacks does not panic")
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
-use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
+use model::record::{ENDED, Frame, Profile, RUN_QUEUE, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
 use super::golang::GoNames;
@@ -25,8 +25,6 @@ const NO_KERNEL_SYMBOLS: &str = "The kernel hides the names of its functions: se
 const NO_CALLERS: &str = "Callers are unknown and the profile is flat: the program keeps no frame pointers, and has no unwind \
                           tables (.eh_frame) that are read here. Build it with -fno-omit-frame-pointer (C, C++) or -C \
                           force-frame-pointers=yes (Rust), or run it with -XX:+PreserveFramePointer (JVM).";
-/// Stands for the wait of a thread that was ready to run.
-const RUN_QUEUE: &str = "[waiting for a CPU]";
 const JIT_MODULE: &str = "[jit]";
 const KERNEL_MODULE: &str = "[kernel]";
 /// User stacks at most this deep end in the function that was running or in the one before: nobody kept a frame pointer.

@@ -20,7 +20,7 @@ impl Marks {
     pub(super) const CHILD: Self = Self(1 << 2);
     /// Waits for a connection.
     pub(super) const ACCEPT: Self = Self(1 << 3);
-    /// Waits for a lock of the kernel's own.
+    /// Waits for a lock of the kernel's own, or of a file.
     pub(super) const KERNEL_LOCK: Self = Self(1 << 4);
     /// Takes a packet.
     pub(super) const NET_IN: Self = Self(1 << 5);
@@ -53,7 +53,7 @@ impl BitOr for Marks {
 
 /// Functions by what they say, of all kernels since 5.10. Source: Linux, kernel/futex, fs/sync.c, fs/jbd2, fs/fuse/dev.c,
 /// mm/filemap.c, kernel/exit.c, net/ipv4, net/ipv6, net/unix/af_unix.c, fs/pipe.c, fs/eventfd.c, fs/timerfd.c,
-/// kernel/time, kernel/locking, block/bio.c, block/blk-mq.c.
+/// kernel/time, kernel/locking, fs/locks.c, block/bio.c, block/blk-mq.c.
 const FUNCTIONS: [(Marks, &[&str]); 12] = [
     (
         Marks::FUTEX,
@@ -88,6 +88,9 @@ const FUNCTIONS: [(Marks, &[&str]); 12] = [
             "__mutex_lock",
             "__lock_sock",
             "percpu_rwsem_wait",
+            "locks_lock_inode_wait",
+            "posix_lock_inode_wait",
+            "do_lock_file_wait",
         ],
     ),
     (

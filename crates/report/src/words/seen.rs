@@ -43,7 +43,9 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::MoreCalls(calls) => more_calls(calls),
         Seen::Side { side, whole, parts, most } => part_of_side(*side, *whole, *parts, most),
         Seen::DiskWrites { functions, calls } => disk_writes(&place(functions), *calls),
-        Seen::WaitsInCalls { cause, functions, calls } => waits_in_calls(*cause, &place(functions), *calls),
+        Seen::WaitsInCalls { cause, functions, for_files, calls } => {
+            waits_in_calls(*cause, *for_files, &place(functions), *calls)
+        }
         Seen::NotAccepted([slow, fast]) => format!(
             "{} of the connections wait to be accepted, against {}: one acceptor is too slow",
             percent(*slow),
@@ -227,9 +229,10 @@ fn disk_writes(place: &str, calls: DiskCalls) -> String {
     }
 }
 
-fn waits_in_calls(cause: CauseId, place: &str, calls: Option<Both>) -> String {
+fn waits_in_calls(cause: CauseId, for_files: bool, place: &str, calls: Option<Both>) -> String {
     let (what, name) = match cause {
         CauseId::Sleep => ("sleeps", ""),
+        CauseId::LockContention if for_files => ("waiting for locks of files", " flock or fcntl calls"),
         CauseId::LockContention => ("threads waiting for each other", " futex calls"),
         _ => ("waiting for what it reads elsewhere", " reads"),
     };
@@ -291,7 +294,9 @@ fn ended_waits(waits: &EndedWaits) -> String {
         function.as_ref().map_or_else(String::new, |function| format!(" {word} {function}"))
     };
     let places = [at(&waits.waited_in, "in"), at(&waits.woken_from, "from")].concat();
-    format!("{what}{places}{}: {}", had_waited(waits.behind), against(waits.ns))
+    let runs =
+        waits.runs.as_ref().map_or_else(String::new, |place| format!(", to run {}", crate::waits::at(place)));
+    format!("{what}{places}{runs}{}: {}", had_waited(waits.behind), against(waits.ns))
 }
 
 fn parked_words(parked: &ParkedSeen) -> String {

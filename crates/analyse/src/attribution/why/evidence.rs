@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::GateId;
-use model::record::{Pieces, Profile, Window};
+use model::record::{Frame, Pieces, Profile, Window};
 
 use super::Material;
 use crate::facts::arms::{self, CpuPerRequest};
@@ -85,6 +85,8 @@ pub(crate) struct Evidence {
     pub(crate) machine: Option<Machine>,
     /// What ended the waits of its threads; empty where that was not seen.
     pub(crate) waited: Vec<Waited>,
+    /// What the timers of its event loop run, with the CPU time of that.
+    pub(crate) timers: BTreeMap<Frame, f64>,
     /// Its goroutines that waited, longest first; nothing where they were not seen.
     pub(crate) parked: Option<Vec<ParkedAt>>,
     /// Whether the idle threads of its runtime were told from threads that wait for something.
@@ -158,6 +160,7 @@ impl Evidence {
             waits_in: observed::waits_in(&waiting),
             blocked: observed::blocked(&waiting),
             waited: waited(sheet, arm, passes),
+            timers: timers(&observed::sampled(sheet.run, arm), cpu.total),
             parked: parked(sheet, arm, passes),
             knows_idle_threads: observed::knows_idle_threads(&waiting),
             cpu,
@@ -173,6 +176,13 @@ impl Evidence {
     pub(crate) fn all_switches(&self) -> f64 {
         self.switches.iter().sum()
     }
+}
+
+/// What timers run, in nanoseconds per request.
+fn timers(profiles: &[&Profile], cpu_ns: f64) -> BTreeMap<Frame, f64> {
+    let mut run = observed::run_by_timers(profiles);
+    run.values_mut().for_each(|share| *share *= cpu_ns);
+    run
 }
 
 /// How responses are spread at the equal rate, where that was kept and the main condition is another one.

@@ -8,7 +8,7 @@ use crate::attribution::cause::{Carries, Cause, CauseSays, Grade};
 use crate::attribution::seen::{Both, DiskCalls, Late, Meanwhile, Seen};
 use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
-use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
+use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FILE_LOCKS, FUTEX, SLEEPS, SYNCS, WRITES};
 use crate::facts::observed::Blocked;
 use crate::facts::shape::{ACKNOWLEDGED, DELAYED_ACK_NS};
 use crate::facts::stalls::{RUNS, WAITS};
@@ -46,17 +46,19 @@ enum Kind {
     Sleep,
     Sync,
     Lock,
+    FileLock,
     Backend,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Sleep, Self::Sync, Self::Lock, Self::Backend];
+    const ALL: [Self; 5] = [Self::Sleep, Self::Sync, Self::Lock, Self::FileLock, Self::Backend];
 
     fn calls(self) -> &'static [&'static str] {
         match self {
             Self::Sleep => &SLEEPS,
             Self::Sync => &SYNCS,
             Self::Lock => &FUTEX,
+            Self::FileLock => &FILE_LOCKS,
             Self::Backend => &ALL_READS,
         }
     }
@@ -67,6 +69,7 @@ impl Kind {
             Self::Sleep => Some(Blocked::Sleep),
             Self::Sync => Some(Blocked::Disk),
             Self::Lock => Some(Blocked::Lock),
+            Self::FileLock => Some(Blocked::FileLock),
             Self::Backend => None,
         }
     }
@@ -75,7 +78,7 @@ impl Kind {
         match self {
             Self::Sleep => CauseId::Sleep,
             Self::Sync => CauseId::SyncWrites,
-            Self::Lock => CauseId::LockContention,
+            Self::Lock | Self::FileLock => CauseId::LockContention,
             Self::Backend => CauseId::BackendWait,
         }
     }
@@ -94,8 +97,9 @@ impl Kind {
             // Whoever waits for an answer has asked; reading twice where nothing has come yet is no wait.
             Self::Backend => more(&ALL_READS).min(more(&WRITES)),
             Self::Sleep if ended.is_some() && more(&SLEEPS) < RARE => more(&FUTEX),
-            // A file may be opened so that every write to it waits.
-            Self::Sync if most_blocked(pair) == Some(Blocked::Disk) => 1.0,
+            // A file may be opened so that every write to it waits, and a lock that is free is asked for as one is that is not.
+            Self::Sync | Self::FileLock if most_blocked(pair) == self.blocked() => 1.0,
+            Self::FileLock => 0.0,
             _ => counted(self.calls()).unwrap_or_else(|| {
                 let seen = self.blocked().is_some() && most_blocked(pair) == self.blocked();
                 f64::from(u8::from(seen))
@@ -146,7 +150,7 @@ fn more_blocked(pair: &Pair, blocked: Blocked) -> f64 {
 
 /// What most more threads wait for, where that shows.
 fn most_blocked(pair: &Pair) -> Option<Blocked> {
-    let all = [Blocked::Sleep, Blocked::Disk, Blocked::Lock].into_iter();
+    let all = [Blocked::Sleep, Blocked::Disk, Blocked::Lock, Blocked::FileLock].into_iter();
     all.max_by(|a, b| more_blocked(pair, *a).total_cmp(&more_blocked(pair, *b)))
         .filter(|most| more_blocked(pair, *most) >= FEW_THREADS)
 }
@@ -187,7 +191,8 @@ fn waits_in_calls(pair: &Pair, kind: Kind) -> Vec<Suspect> {
     let Some(ns) = kind.carries(pair) else { return Vec::new() };
     // Sleeps of a runtime need no call that is named so.
     let calls = pair.more_calls(kind.calls()).map(|(_, counted)| counted).filter(|[slow, _]| *slow >= RARE);
-    one(wait(cause, ns, Seen::WaitsInCalls { cause, functions: functions(pair), calls }))
+    let for_files = kind == Kind::FileLock;
+    one(wait(cause, ns, Seen::WaitsInCalls { cause, functions: functions(pair), for_files, calls }))
 }
 
 /// Sleeps of a fixed time, with the switches that they make.
@@ -200,7 +205,7 @@ pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Lock)
+    [Kind::Lock, Kind::FileLock].into_iter().flat_map(|kind| waits_in_calls(pair, kind)).collect()
 }
 
 /// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.

@@ -10,6 +10,8 @@ use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::{few_at_a_time, kernel_time_of_syncs, wait};
 use crate::attribution::seen::{Both, EndedWaits, Seen};
+use crate::attribution::tree::Place;
+use crate::attribution::waits::place;
 use crate::facts::functions::brief;
 use crate::facts::waits::Waited;
 
@@ -141,7 +143,7 @@ fn occupied(waited: &[Waited]) -> f64 {
 }
 
 /// Who ended waits, where the thread waited, and where the one that ended it was.
-type Place = (Option<String>, Option<String>, Option<String>);
+type Ended = (Option<String>, Option<String>, Option<String>);
 
 /// What most of it is, who ended it and where. Threads of a pool are one: which of them it was is chance.
 fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
@@ -151,11 +153,11 @@ fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
         let name = one.by.as_deref()?;
         Some(if one.ended_by == EndedBy::Service { name.to_owned() } else { without_number(name) })
     };
-    let place = |one: &Waited| -> Place { (by(one), at(&one.waited_in), at(&one.woken_from)) };
-    let mut places: BTreeMap<Place, f64> = BTreeMap::new();
-    these().for_each(|one| *places.entry(place(one)).or_default() += one.ns);
+    let ended = |one: &Waited| -> Ended { (by(one), at(&one.waited_in), at(&one.woken_from)) };
+    let mut places: BTreeMap<Ended, f64> = BTreeMap::new();
+    these().for_each(|one| *places.entry(ended(one)).or_default() += one.ns);
     let (most, _) = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let at_place = || these().filter(|one| place(one) == most);
+    let at_place = || these().filter(|one| ended(one) == most);
     let longest = at_place().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
     let is_one = at_place().all(|one| one.by == longest.by);
     let (stem, waited_in, woken_from) = most.clone();
@@ -165,8 +167,22 @@ fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
         waited_in,
         woken_from,
         behind: longest.behind.filter(|_| cause == CauseId::LockContention),
+        runs: runs(pair).filter(|_| cause == CauseId::TimerWait),
         ns,
     }))
+}
+
+/// What the timers of the slower one run most, over those of the other.
+fn runs(pair: &Pair) -> Option<Place> {
+    let more = |frame: &Frame, ns: f64| {
+        // The same function may stand in another line.
+        let same = |other: &Frame| (&other.name, &other.file) == (&frame.name, &frame.file);
+        let other: f64 = pair.fast.timers.iter().filter(|(other, _)| same(other)).map(|(_, ns)| ns).sum();
+        ns - other
+    };
+    let grown = pair.slow.timers.iter().map(|(frame, ns)| (frame, more(frame, *ns)));
+    let (most, _) = grown.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(place(most))
 }
 
 /// The name of a thread without the number at its end, by which those of a pool differ.

@@ -45,6 +45,7 @@ const TEXT: u64 = 24;
 const MOST_TEXT: u64 = 4096;
 
 /// The PHP of one process.
+#[derive(Debug)]
 struct Php {
     pid: u32,
     memory: Memory,
@@ -57,6 +58,7 @@ struct Php {
 }
 
 /// What is known of a function, and by which addresses: another one may come to its place.
+#[derive(Debug)]
 struct Function {
     by: [u64; 3],
     name: String,

@@ -33,6 +33,7 @@ const OF_GENERATOR: u8 = 1;
 const OF_C: u8 = 3;
 
 /// The Python of one process.
+#[derive(Debug)]
 struct Python {
     pid: u32,
     memory: Memory,
@@ -53,6 +54,7 @@ enum Threads {
 }
 
 /// What is known of a piece of code.
+#[derive(Debug)]
 struct Code {
     name: String,
     file: String,

@@ -40,6 +40,7 @@ const INTERNAL_KIND: (u32, u64) = (12, 0xf);
 const METHOD: u64 = 6;
 
 /// The Ruby of one process.
+#[derive(Debug)]
 struct Ruby {
     pid: u32,
     memory: Memory,
@@ -57,6 +58,7 @@ struct Ruby {
 }
 
 /// What is known of a piece of code.
+#[derive(Debug)]
 struct Code {
     name: String,
     file: String,

@@ -120,6 +120,28 @@ fn of_pythons_threads_only_the_one_that_runs_is_met() {
     }
 }
 
+#[test]
+fn nothing_is_sampled_while_interpreters_are_looked_for() {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return testkit::skipped("python3 is not installed");
+    }
+    let fixture = Fixture::start(Command::new("python3").args(["-c", &python("import sys, time\n")]));
+    if !keep_on(&fixture, 0) {
+        return;
+    }
+    let group = Group::from_pid(fixture.pid()).unwrap();
+    let own = OwnCpus { cpus: "0".parse().unwrap(), ..OwnCpus::default() };
+    let Ok(mut profiler) = Profiler::attach(&group, HZ, &own) else { return };
+    for _ in 0..100 {
+        profiler.begin();
+        std::thread::sleep(Duration::from_millis(3));
+        profiler.pause();
+    }
+    // More samples than the time holds would make each of them stand for less.
+    let step = profiler.stop().resolve(&[]).period_ns as f64 * f64::from(HZ) / 1e9;
+    assert!((0.8..1.6).contains(&step), "{step} of the time between two samples");
+}
+
 /// What a script of Ruby does once its threads run, as that of Python.
 const RUBY_AT_WORK: &str = r#"
 $stdout.sync = true
