@@ -14,11 +14,7 @@ const ALIKE: f64 = 1.5;
 /// One thing that was seen, as a clause.
 pub(super) fn words(seen: &Seen) -> String {
     match seen {
-        Seen::NetworkWrites { writes: [slow, fast], bytes_each } => {
-            format!(
-                "writes to the network: {slow:.2} a request ({bytes_each:.0} bytes each) against {fast:.2}"
-            )
-        }
+        Seen::NetworkWrites { writes, bytes_each } => network_writes(*writes, *bytes_each),
         Seen::Asking { writes, reads } => format!(
             "asking other services more often: {writes:.2} more writes to the network a request, and {reads:.2} more reads"
         ),
@@ -227,6 +223,10 @@ fn disk_writes(place: &str, calls: DiskCalls) -> String {
             format!("writes forced to the disk{place}: {slow:.2} a request against {fast:.2}")
         }
     }
+}
+
+fn network_writes([slow, fast]: Both, bytes_each: f64) -> String {
+    format!("writes to the network: {slow:.2} a request ({bytes_each:.0} bytes each) against {fast:.2}")
 }
 
 fn waits_in_calls(cause: CauseId, for_files: bool, place: &str, calls: Option<Both>) -> String {

@@ -13,6 +13,7 @@ use crate::facts::busy::{
 use crate::facts::metric::in_window;
 use crate::facts::observed::{self, Blocked, Counted, Machine};
 use crate::facts::parked::{ParkedAt, parked};
+use crate::facts::passes::PassFindings;
 use crate::facts::shape::Shape;
 use crate::facts::sheet::Sheet;
 use crate::facts::stalls::Stalls;
@@ -107,8 +108,7 @@ impl Evidence {
         };
         let median =
             |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
-        let timed = observed::waiting(sheet, arm, passes);
-        let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
+        let waiting = waiting(sheet, arm, passes);
         let refused = sheet.pooled(arm, index, refused).unwrap_or(0.0);
         let fails = |id: GateId| gates::failed(material.gates, id, arm).is_some();
         Some(Self {
@@ -176,6 +176,11 @@ impl Evidence {
     pub(crate) fn all_switches(&self) -> f64 {
         self.switches.iter().sum()
     }
+}
+
+/// Profiles of its threads that wait.
+fn waiting<'a>(sheet: &Sheet<'a>, arm: &'a str, passes: &[PassFindings]) -> Vec<&'a Profile> {
+    observed::waiting(sheet, arm, passes).into_iter().map(|(_, profile)| profile).collect()
 }
 
 /// What timers run, in nanoseconds per request.
