@@ -23,7 +23,9 @@ mod watched;
 use std::ops::Deref;
 
 use analyse::capacity::Capacity;
-use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Foreseen, Grade, Unfinished, Watched};
+use analyse::{
+    AnswersDiffer, ArmFindings, CaseFindings, Cause, Findings, Foreseen, Grade, Seen, Unfinished, Watched,
+};
 pub(crate) use seen::waits_for_words;
 use serde::Serialize;
 
@@ -61,6 +63,12 @@ pub fn worded<T: Wording>(mut found: T) -> Worded<T> {
     Worded(found)
 }
 
+/// Whether a cause is the function that one arm alone runs.
+fn names_function(cause: &Cause) -> bool {
+    let is_function = |seen: &Seen| matches!(seen, Seen::OnlyThere { .. });
+    cause.says.as_ref().is_some_and(|says| says.seen.iter().any(is_function))
+}
+
 impl Wording for Findings {
     fn write_sentences(&mut self) {
         if let Some(sent) = &self.sent {
@@ -77,7 +85,8 @@ impl Wording for Findings {
         for function in &self.new_functions {
             // What carries most of the gap is what the function is there for.
             let mut open = self.causes.iter_mut().filter(|cause| cause.grade != Grade::RuledOut);
-            if let Some(first) = open.find(|cause| cause.arm == function.arm && cause.says.is_some()) {
+            let first = open.find(|cause| cause.arm == function.arm && cause.says.is_some());
+            if let Some(first) = first.filter(|first| !names_function(first)) {
                 first.text += &format!("; {}", causes::under(function));
             }
         }

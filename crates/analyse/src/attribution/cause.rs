@@ -63,9 +63,17 @@ impl Cause {
         parked: &[ParkedRow],
     ) -> Self {
         let own = rows.filter(|row| row.arm == self.arm && row.cause == Some(self.id));
-        let waited = self.parked_in(parked).or_else(|| self.waited_in(waits));
+        let waited = self.parked_in(parked).or_else(|| self.waited_in(waits)).or_else(|| self.only_there());
         let place = waited.or_else(|| most_of(own, self.ns_per_request.signum()));
         Self { place, ..self }
+    }
+
+    /// The function that the faster server does not run.
+    fn only_there(&self) -> Option<Place> {
+        self.says.as_ref()?.seen.iter().find_map(|seen| match seen {
+            Seen::OnlyThere { place, .. } => Some(place.clone()),
+            _ => None,
+        })
     }
 
     /// Where the goroutines of the slower server waited for it.

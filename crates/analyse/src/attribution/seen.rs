@@ -93,6 +93,17 @@ pub enum Seen {
         /// Those that grew most.
         most: Vec<LeafSeen>,
     },
+    /// A function that the other does not run, where the kinds of work below it are each too small or unsure.
+    OnlyThere {
+        /// The function.
+        place: Place,
+        /// Its crate, package or library.
+        package: String,
+        /// Slower minus faster arm.
+        ns: f64,
+        /// Standard error of that.
+        error_ns: f64,
+    },
     /// System calls that the slower server's code makes, and the other's hardly: name, and how many.
     MoreCalls(Vec<(String, Both)>),
     /// Parts of a side of the tree that are small or unsure by themselves, together.

@@ -188,7 +188,11 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     let (known, unsure) =
         suspects.into_iter().partition(|one| is_named(pair, one) || is_ruled_out(pair, one));
     let (mut suspects, unsure): (Vec<Suspect>, Vec<Suspect>) = (known, unsure);
-    let told = sides::of_unsure(pair, &unsure);
+    let mut told = sides::of_unsure(pair, &unsure);
+    let leads = |one: &Suspect| one.all_ns() > 0.0 && is_named(pair, one);
+    if !suspects.iter().chain(&told.sides).any(leads) {
+        told.sides.extend(code::only_there(pair));
+    }
     why.rests.extend(looked.then(|| rest::rest(pair, &suspects, &unsure, &told)));
     suspects.extend(told.sides);
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {

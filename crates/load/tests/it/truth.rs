@@ -18,6 +18,8 @@ const MILLI: u64 = 1_000_000;
 /// The way through the kernel, in neither log nor schedule. Above the 5 to 20 µs that it takes, for the server may be
 /// interrupted between noting the time and writing.
 const UNSEEN_NS: f64 = 50_000.0;
+/// Runs of which one has to be right: who lies does so in each, and a host takes CPUs away in some.
+const TRIES: usize = 5;
 
 /// Tests of time run one after the other: a client and a server take the two cores that any machine has.
 fn alone() -> MutexGuard<'static, ()> {
@@ -145,8 +147,8 @@ fn percentiles_are_those_of_the_servers_own_log() {
                 lie
             };
             // Other work on the machine delays the client where the server's log cannot see it: it has three tries.
-            let lies: Vec<String> = (0..3).map_while(attempt).collect();
-            assert!(lies.len() < 3, "{name}, {arrival:?}: {lies:?}");
+            let lies: Vec<String> = (0..TRIES).map_while(attempt).collect();
+            assert!(lies.len() < TRIES, "{name}, {arrival:?}: {lies:?}");
         }
     }
 }
@@ -263,8 +265,8 @@ fn percentiles_of_every_protocol_are_those_of_the_servers_own_log() {
                 assert_eq!(errors.total(), 0, "{over:?}, {name}: {errors:?}");
                 lie(&run, &true_responses(&run, &pace, 1), unseen_ns)
             };
-            let lies: Vec<String> = (0..3).map_while(attempt).collect();
-            assert!(lies.len() < 3, "{over:?}, {name}, {arrival:?}: {lies:?}");
+            let lies: Vec<String> = (0..TRIES).map_while(attempt).collect();
+            assert!(lies.len() < TRIES, "{over:?}, {name}, {arrival:?}: {lies:?}");
         }
     }
 }
@@ -280,8 +282,8 @@ fn a_server_that_stops_is_silent_for_as_long_as_it_does() {
         let right = (5..=6).contains(&long.len()) && long.iter().all(|ms| (98..130).contains(ms));
         (!right).then_some(long)
     };
-    let wrong: Vec<Vec<u64>> = (0..3).map_while(attempt).collect();
-    assert!(wrong.len() < 3, "{wrong:?}");
+    let wrong: Vec<Vec<u64>> = (0..TRIES).map_while(attempt).collect();
+    assert!(wrong.len() < TRIES, "{wrong:?}");
 }
 
 #[test]
@@ -381,8 +383,8 @@ fn an_answer_that_ends_with_its_connection_is_timed_when_it_ends() {
             .then(|| format!("{truth} was said to be {reported}"))
     };
     // As above, other work may delay the client.
-    let lies: Vec<String> = (0..3).map_while(attempt).collect();
-    assert!(lies.len() < 3, "{lies:?}");
+    let lies: Vec<String> = (0..TRIES).map_while(attempt).collect();
+    assert!(lies.len() < TRIES, "{lies:?}");
 }
 
 #[test]

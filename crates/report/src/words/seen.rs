@@ -18,9 +18,7 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::Asking { writes, reads } => format!(
             "asking other services more often: {writes:.2} more writes to the network a request, and {reads:.2} more reads"
         ),
-        Seen::OtherWrites(more) => {
-            format!("writes to a file or a pipe, as of a log: {more:.2} more a request")
-        }
+        Seen::OtherWrites(more) => other_writes(*more),
         Seen::OtherCalls { calls, grown, unnamed } => other_calls(*calls, grown, unnamed.as_ref()),
         Seen::NewConnections { accepted, opened, calls } => {
             let more = more_each([(accepted, "accepted"), (opened, "opened to another service")]);
@@ -36,6 +34,9 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::NoCompiler => "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
         Seen::Ended { what, ns } => ended(*what, *ns),
         Seen::Leaves { cause, ns, error_ns, most } => leaves(*cause, &difference(*ns, *error_ns), most),
+        Seen::OnlyThere { place, package, ns, error_ns } => {
+            only_there(&place.function, package, &difference(*ns, *error_ns))
+        }
         Seen::MoreCalls(calls) => more_calls(calls),
         Seen::Side { side, whole, parts, most } => part_of_side(*side, *whole, *parts, most),
         Seen::DiskWrites { functions, calls } => disk_writes(&place(functions), *calls),
@@ -152,6 +153,14 @@ fn leaves(cause: CauseId, difference: &str, most: &[LeafSeen]) -> String {
     let examples = joined(most, leaf, " and in ");
     let examples = if most.is_empty() { examples } else { format!(", most of it in {examples}") };
     format!("{}: {difference}{examples}", cause.name().trim_start_matches("profile_").replace('_', " "))
+}
+
+fn other_writes(more: f64) -> String {
+    format!("writes to a file or a pipe, as of a log: {more:.2} more a request")
+}
+
+fn only_there(function: &str, package: &str, difference: &str) -> String {
+    format!("own code under {function} ({package}), which it alone runs: {difference}")
 }
 
 fn part_of_side(

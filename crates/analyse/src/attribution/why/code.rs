@@ -11,6 +11,7 @@ use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
 use crate::attribution::seen::{Ending, Seen};
+use crate::attribution::tree::Place;
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
@@ -28,6 +29,24 @@ fn time_of(threads: &BTreeMap<String, f64>, names: &[&str]) -> Option<f64> {
 /// Time of a request in which a virtual machine collected and did nothing else, by its own log.
 fn collecting(evidence: &Evidence) -> f64 {
     evidence.machine.as_ref().map_or(0.0, |machine| machine.collecting_ns)
+}
+
+/// The function that the slower arm alone runs, where no kind of work is sure: that something is under it is surer than what it does.
+pub(super) fn only_there(pair: &Pair) -> Option<Suspect> {
+    let found = pair.new_function?;
+    let (ns, error_ns) = (pair.sign * found.delta_ns, found.delta_se_ns);
+    let place =
+        Place { function: found.function.clone(), file: found.file.clone(), line: None, commit: None };
+    let seen = Seen::OnlyThere { place, package: found.package.clone(), ns, error_ns };
+    (ns > 0.0).then(|| Suspect {
+        id: CauseId::OwnCode,
+        grade: Grade::ConsistentWith,
+        ns,
+        error_ns,
+        idle_ns: 0.0,
+        seen: vec![seen],
+        usual: false,
+    })
 }
 
 /// Garbage collection in threads of its own.
