@@ -54,6 +54,7 @@ pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,
 };
+pub use facts::functions::below_packages;
 pub use facts::metric::{Metric, per_request};
 pub use facts::observed::{Blocked, Counted};
 pub use facts::passes::{MAX_SLOWDOWN, PassFault, PassFindings, PassSays};

@@ -1,6 +1,6 @@
 //! What ended the waits of every arm's threads, and for what its goroutines waited, as tables for each.
 
-use analyse::{Findings, ParkedRow, Place, WaitRow};
+use analyse::{Findings, ParkedRow, Place, WaitRow, below_packages};
 use model::record::EndedBy;
 use model::units::format_ns;
 
@@ -96,14 +96,8 @@ fn behind(ended_by: EndedBy) -> Option<&'static str> {
 
 /// A place in the code: `serve (main.rs:12)`, with the package where its file is in one: `dispatch (dataloader/index.js:281)`.
 pub(crate) fn at(place: &Place) -> String {
-    let of_package = |file: &'_ str| {
-        let begins = ["/node_modules/", "-packages/"].iter();
-        begins.filter_map(|folder| Some(file.rfind(folder)? + folder.len())).max()
-    };
-    let file = place.file.as_deref().and_then(|file| match of_package(file) {
-        Some(begin) => file.get(begin..),
-        None => file.rsplit('/').next(),
-    });
+    let file =
+        place.file.as_deref().and_then(|file| below_packages(file).or_else(|| file.rsplit('/').next()));
     let line = file.zip(place.line).map_or_else(String::new, |(file, line)| format!(" ({file}:{line})"));
     format!("{}{line}", place.function)
 }

@@ -5,6 +5,7 @@ use model::record::{EndedBy, WaitsFor};
 
 use super::tree::Place;
 use crate::facts::changes::Change;
+use crate::facts::observed::Blocked;
 use crate::facts::stalls::StallActivity;
 
 /// A figure of both arms, the slower one's first.
@@ -127,12 +128,10 @@ pub enum Seen {
     },
     /// Calls that wait, while the CPUs are idle.
     WaitsInCalls {
-        /// The cause: sleeps, locks, or reads from elsewhere.
-        cause: CauseId,
+        /// What for; nothing where it is for what is read elsewhere.
+        what: Option<Blocked>,
         /// Where in the program.
         functions: Vec<String>,
-        /// Whether the locks are those of files.
-        for_files: bool,
         /// The calls, where they were counted.
         calls: Option<Both>,
     },

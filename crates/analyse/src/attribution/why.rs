@@ -195,8 +195,8 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     }
     why.rests.extend(looked.then(|| rest::rest(pair, &suspects, &unsure, &told)));
     suspects.extend(told.sides);
-    if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
-        why.waits.push((pair.slow.name.clone(), first.seen.clone()));
+    if let Some(wait) = waited_for(pair, &suspects) {
+        why.waits.push((pair.slow.name.clone(), wait.seen.clone()));
     }
     why.first.extend(rank::said_first(pair, &suspects).map(|id| (pair.arm.to_owned(), id)));
     rank::tell_calls(pair, &mut suspects);
@@ -205,6 +205,15 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
     confirm::put_to_the_test(pair, interventions, &mut causes);
     why.causes.extend(causes);
+}
+
+/// What the slower arm waits for: the first cause where most of the gap is idle time, else the first that is a wait, if its CPUs are not full.
+fn waited_for<'a>(pair: &Pair, suspects: &'a [Suspect]) -> Option<&'a Suspect> {
+    if pair.waits() {
+        return suspects.first().filter(|first| is_named(pair, first));
+    }
+    let is_wait = |one: &&Suspect| one.idle_ns > one.ns.abs() && is_named(pair, one);
+    suspects.iter().find(is_wait).filter(|_| !pair.slow.full)
 }
 
 /// Whether a suspect is said to be a cause, of the gap or of what makes it smaller. One that was measured is where it may be a tenth

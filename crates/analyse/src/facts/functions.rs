@@ -207,24 +207,28 @@ pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String
 /// library, or a file of the program.
 fn by_file(frame: &Frame) -> Option<String> {
     let file = frame.file.as_ref()?;
-    let below = |folder: &str| file.rsplit_once(folder).and_then(|(_, path)| path.split('/').next());
+    let base = file.rsplit('/').next().unwrap_or(file);
     if let Some(name) = of_crate(file) {
         // As functions have it in their names.
         return Some(name.replace('-', "_"));
     }
-    if frame.module == RUBY {
-        return Some(of_gem(file).unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file)).to_owned());
-    }
-    if frame.module == PHP {
-        return Some(of_composer(file).unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file)).to_owned());
-    }
-    let name = match below("-packages/").or_else(|| below("/node_modules/")) {
-        Some(name) => name.strip_suffix(".py").unwrap_or(name),
-        None if is_of_standard_library(file) => "standard library",
-        None if frame.module == PYTHON => file.rsplit('/').next().unwrap_or(file),
-        None => return None,
+    let name = match frame.module.as_str() {
+        RUBY => of_gem(file).unwrap_or(base),
+        PHP => of_composer(file).unwrap_or(base),
+        module => match below_packages(file).and_then(|path| path.split('/').next()) {
+            Some(name) => name.strip_suffix(".py").unwrap_or(name),
+            None if is_of_standard_library(file) => "standard library",
+            None if module == PYTHON => base,
+            None => return None,
+        },
     };
     Some(name.to_owned())
+}
+
+/// The path of a file of Python or JavaScript from the package on that it was installed with: `dataloader/index.js`.
+#[must_use]
+pub fn below_packages(file: &str) -> Option<&str> {
+    ["-packages/", "/node_modules/"].iter().find_map(|folder| Some(file.rsplit_once(folder)?.1))
 }
 
 /// The crate of a file in Cargo's folder of sources: `regex-syntax` of `registry/src/index.crates.io-1949/regex-syntax-0.8.5/src/hir/mod.rs`.

@@ -220,7 +220,7 @@ fn what_threads_are_blocked_in_is_named_where_cpus_are_idle() {
     blocked(
         &[("flock", 1.0)],
         &[("locks_lock_inode_wait", 6.0)],
-        "locks of files (1.00 calls for them a request, 6.0 threads at a time)",
+        "file locks (1.00 flock or fcntl calls a request, 6.0 threads at a time)",
     );
     // Whoever waits for a lock waits for the disk of its holder, which a file opened so makes it wait for without a call.
     blocked(

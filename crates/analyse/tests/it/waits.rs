@@ -114,7 +114,7 @@ fn what_was_seen_of_a_server_that_watching_slowed_is_not_told() {
 }
 
 /// Arms that keep this share of their one CPU busy.
-fn keep_busy(run: &mut Run, arms: [(&str, f64); 2]) {
+pub(crate) fn keep_busy(run: &mut Run, arms: [(&str, f64); 2]) {
     for (arm, busy) in arms {
         change(run, arm, 0, |window| {
             let busy_ns = (window.target.wall_ns as f64 * busy) as u64;

@@ -3,6 +3,7 @@
 use model::record::{PassKind, Profile, ProfileKind, Run, Stack};
 
 use crate::support::{analyse, change};
+use crate::waits::keep_busy;
 use crate::why::{Plant, apply, named, planted};
 use crate::why_cpu::profile;
 
@@ -75,13 +76,31 @@ fn who_waits_for_the_lock_of_a_file_need_not_ask_for_it_more_often() {
     };
     let (id, text) = first(stacks);
     assert_eq!(id, "lock_contention");
-    assert!(text.contains("locks of files (in open_session)") && !text.contains("parse"), "{text}");
+    assert!(text.contains("file locks (in open_session)") && !text.contains("parse"), "{text}");
     assert_ne!(first(&stacks[1..]).0, "lock_contention");
+}
+
+#[test]
+fn a_server_that_works_more_and_waits_too_is_limited_by_its_wait() {
+    let limit = |stacks| {
+        let mut run = waiting_in_at(0.5, &[], stacks);
+        keep_busy(&mut run, [("main", 0.93), ("pr", 0.8)]);
+        analyse(&run).arms[1].limiter.clone().unwrap()
+    };
+    let waits = limit(&[("main;open_session;locks_lock_inode_wait", 60_000)]);
+    assert!(waits.contains("waiting for file locks (in open_session)"), "{waits}");
+    let unseen = limit(&[]);
+    assert!(unseen.contains("serving about"), "{unseen}");
 }
 
 /// A server that makes these calls and whose threads were seen to wait in these stacks.
 pub(crate) fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
-    let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
+    waiting_in_at(0.1, calls, stacks)
+}
+
+/// The same at a rate that is so much of the other's.
+fn waiting_in_at(rate: f64, calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
+    let mut run = planted(Plant { calls, idle_rate: Some(rate), ..Plant::NONE });
     let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
     waits.kind = model::record::ProfileKind::OffCpu;
     for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {

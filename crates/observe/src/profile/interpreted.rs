@@ -65,7 +65,7 @@ const LANGUAGES: [Language; 3] = [
         module: PHP,
         files: &["/php", "/libphp"],
         find_in: php::find_in,
-        not_read: "Functions of PHP have no names here: they are read of PHP 8 without threads that this user may trace.",
+        not_read: "Functions of PHP have no names here: they are read of PHP 8, not of thread-safe builds, that this user may trace.",
     },
 ];
 

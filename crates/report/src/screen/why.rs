@@ -1,6 +1,8 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Carries, Cause, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap};
+use analyse::{
+    Blocked, Carries, Cause, EndedWaits, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap,
+};
 use model::plan::CauseId;
 use model::record::WaitsFor;
 
@@ -8,6 +10,7 @@ use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_funct
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
+use crate::waits::at;
 use crate::words::names::{
     PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, is_with_callees, node_name,
     node_words,
@@ -26,6 +29,8 @@ const OPPOSED: f64 = 0.05;
 const MOST_OF_GAP: f64 = 2.0;
 /// Share of a gap that must be under a function to say so where CPU time is but a part of it.
 const LEAST_UNDER: f64 = 0.25;
+/// Share of what is under a function from which on a row that names the function has said so.
+const MOST_SAID: f64 = 0.5;
 /// How far the gap that causes explain may be from that in CPU time and still be the same.
 const SAME_GAP: f64 = 0.05;
 /// What is left of a gap: what was measured in small parts, and what is not known.
@@ -262,7 +267,11 @@ impl<'a> Gap<'a> {
         if self.idle && found.delta_ns.abs() < LEAST_UNDER * self.ns.abs() {
             return None;
         }
-        let is_said = first.is_some_and(|part| part.words.contains(&short_function(&found.function)));
+        // A row may name the function for a small part of it.
+        let is_said = first.is_some_and(|part| {
+            part.words.contains(&short_function(&found.function))
+                && part.ns.abs() >= MOST_SAID * found.delta_ns.abs()
+        });
         let share = found.delta_ns.abs() / self.ns.abs();
         (!is_said).then(|| cut(&new_function_words(found, share), SCREEN_COLUMNS))
     }
@@ -354,7 +363,7 @@ impl Part {
                 id => {
                     let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
                     let place = place(findings, cause).unwrap_or_default();
-                    let what = goroutines(cause).unwrap_or_else(|| cause_words(id).to_owned());
+                    let what = waits_for(cause).unwrap_or_else(|| cause_words(id).to_owned());
                     format!("{what}{place}{counts}")
                 }
             },
@@ -397,26 +406,33 @@ impl Part {
     }
 }
 
-/// What goroutines wait for, where of their threads it is only known how long they sleep, or that they do.
-fn goroutines(cause: &Cause) -> Option<String> {
-    let seen = cause.says.iter().flat_map(|says| &says.seen);
-    let mut parked = seen.filter_map(|seen| match seen {
-        Seen::Parked(parked) if parked.waits_for != WaitsFor::Sleep => Some(parked.waits_for),
+/// What is waited for, where that is known better than by the name of the cause: the lock of a file; and what goroutines wait for, where of
+/// their threads it is only known how long they sleep, or that they do.
+fn waits_for(cause: &Cause) -> Option<String> {
+    let is_unnamed = matches!(cause.id, CauseId::TimerWait | CauseId::Stalls);
+    cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
+        Seen::Parked(parked) if is_unnamed && parked.waits_for != WaitsFor::Sleep => {
+            Some(format!("goroutines that wait for {}", waits_for_words(parked.waits_for)))
+        }
+        Seen::WaitsInCalls { what: Some(Blocked::FileLock), .. } => {
+            Some("threads that wait for a file lock".to_owned())
+        }
         _ => None,
-    });
-    let waits_for = parked.next().filter(|_| matches!(cause.id, CauseId::TimerWait | CauseId::Stalls))?;
-    Some(format!("goroutines that wait for {}", waits_for_words(waits_for)))
+    })
 }
 
-/// Where most of a cause is: where threads or goroutines waited, or the place of its largest node.
+/// Where most of a cause is: where threads or goroutines waited, what a timer runs, or the place of its largest node.
 fn place(findings: &Findings, cause: &Cause) -> Option<String> {
+    let within = |function: &String| format!(" in {}", short_function(function));
     let waited = cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
-        Seen::Waits(waits) => waits.waited_in.as_ref(),
-        Seen::Parked(parked) => Some(&parked.function),
+        Seen::Waits(EndedWaits { runs: Some(place), .. }) => Some(format!(" to run {}", at(place))),
+        Seen::Waits(waits) => waits.waited_in.as_ref().map(within),
+        Seen::Parked(parked) => Some(within(&parked.function)),
+        Seen::WaitsInCalls { functions, .. } => functions.first().map(within),
         _ => None,
     });
-    if let Some(function) = waited {
-        return Some(format!(" in {}", short_function(function)));
+    if waited.is_some() {
+        return waited;
     }
     let nodes = findings.said.iter().chain(&findings.smaller).filter(|node| {
         node.arm == cause.arm && node.cause == Some(cause.id) && node.delta_ns * cause.ns_per_request > 0.0

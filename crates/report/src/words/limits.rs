@@ -72,7 +72,7 @@ fn blocked(busy: f64, what: Blocked, calls: Option<f64>, threads: Option<f64>) -
         Blocked::Disk => ("the disk", "writes forced to it"),
         Blocked::Sleep => ("a time to pass", "sleeps"),
         Blocked::Lock => ("each other", "futex calls"),
-        Blocked::FileLock => ("locks of files", "calls for them"),
+        Blocked::FileLock => ("file locks", "flock or fcntl calls"),
     };
     let calls = calls.map(|count| format!("{count:.2} {call} a request"));
     let threads = threads.map(|threads| format!("{threads:.1} threads at a time"));

@@ -1,6 +1,8 @@
 //! What is said of what was seen of a cause, the slower server first.
 
-use analyse::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Meanwhile, ParkedSeen, Seen};
+use analyse::{
+    Blocked, Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Meanwhile, ParkedSeen, Seen,
+};
 use model::plan::CauseId;
 use model::record::{EndedBy, WaitsFor};
 use model::units::{format_ns, percent};
@@ -40,9 +42,7 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::MoreCalls(calls) => more_calls(calls),
         Seen::Side { side, whole, parts, most } => part_of_side(*side, *whole, *parts, most),
         Seen::DiskWrites { functions, calls } => disk_writes(&place(functions), *calls),
-        Seen::WaitsInCalls { cause, functions, for_files, calls } => {
-            waits_in_calls(*cause, *for_files, &place(functions), *calls)
-        }
+        Seen::WaitsInCalls { what, functions, calls } => waits_in_calls(*what, &place(functions), *calls),
         Seen::NotAccepted([slow, fast]) => format!(
             "{} of the connections wait to be accepted, against {}: one acceptor is too slow",
             percent(*slow),
@@ -160,7 +160,7 @@ fn other_writes(more: f64) -> String {
 }
 
 fn only_there(function: &str, package: &str, difference: &str) -> String {
-    format!("own code under {function} ({package}), which it alone runs: {difference}")
+    format!("own code under {function} ({package}), which only it runs: {difference}")
 }
 
 fn part_of_side(
@@ -238,12 +238,12 @@ fn network_writes([slow, fast]: Both, bytes_each: f64) -> String {
     format!("writes to the network: {slow:.2} a request ({bytes_each:.0} bytes each) against {fast:.2}")
 }
 
-fn waits_in_calls(cause: CauseId, for_files: bool, place: &str, calls: Option<Both>) -> String {
-    let (what, name) = match cause {
-        CauseId::Sleep => ("sleeps", ""),
-        CauseId::LockContention if for_files => ("waiting for locks of files", " flock or fcntl calls"),
-        CauseId::LockContention => ("threads waiting for each other", " futex calls"),
-        _ => ("waiting for what it reads elsewhere", " reads"),
+fn waits_in_calls(what: Option<Blocked>, place: &str, calls: Option<Both>) -> String {
+    let (what, name) = match what {
+        Some(Blocked::Sleep) => ("sleeps", ""),
+        Some(Blocked::Lock) => ("threads waiting for each other", " futex calls"),
+        Some(Blocked::FileLock) => ("waiting for file locks", " flock or fcntl calls"),
+        Some(Blocked::Disk) | None => ("waiting for what it reads elsewhere", " reads"),
     };
     let calls = calls
         .map_or_else(String::new, |[slow, fast]| format!(": {slow:.2}{name} a request against {fast:.2}"));

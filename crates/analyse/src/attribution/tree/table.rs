@@ -163,7 +163,7 @@ const INTERPRETERS: [Interpreter; 3] = [
         module: PHP,
         files: &["php", "libphp"],
         compiles: false,
-        not_read: "PHP frames that were not read (8 without threads is)",
+        not_read: "PHP frames that were not read (8 is, not thread-safe builds)",
     },
 ];
 

@@ -187,12 +187,11 @@ pub(super) fn kernel_time_of_syncs(pair: &Pair) -> f64 {
 
 /// Idle time in calls of which the slow arm makes more.
 fn waits_in_calls(pair: &Pair, kind: Kind) -> Vec<Suspect> {
-    let cause = kind.cause();
     let Some(ns) = kind.carries(pair) else { return Vec::new() };
     // Sleeps of a runtime need no call that is named so.
     let calls = pair.more_calls(kind.calls()).map(|(_, counted)| counted).filter(|[slow, _]| *slow >= RARE);
-    let for_files = kind == Kind::FileLock;
-    one(wait(cause, ns, Seen::WaitsInCalls { cause, functions: functions(pair), for_files, calls }))
+    let seen = Seen::WaitsInCalls { what: kind.blocked(), functions: functions(pair), calls };
+    one(wait(kind.cause(), ns, seen))
 }
 
 /// Sleeps of a fixed time, with the switches that they make.

@@ -219,6 +219,23 @@ fn writes_are_those_that_were_counted_and_not_packets() {
     assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
 }
 
+/// The row of a cause that all of a gap is of, and of which this was seen.
+fn row_of(id: &str, seen: analyse::Seen) -> String {
+    let says = analyse::CauseSays {
+        tests: Vec::new(),
+        of: Some("threads".to_owned()),
+        seen: vec![seen],
+        carries: analyse::Carries::Against(1.0),
+    };
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![analyse::Cause {
+        says: Some(says),
+        ..of_gap("pr", id, Grade::ConsistentWith, -3300.0, -3300.0)
+    }];
+    let text = findings_text(&found, Style::Plain);
+    text.lines().find(|line| line.contains("100 %")).unwrap_or(&text).to_owned()
+}
+
 /// Of a time that passes nobody knows for whom, goroutines tell more.
 #[test]
 fn what_goroutines_wait_for_is_said_where_their_threads_only_sleep() {
@@ -232,19 +249,7 @@ fn what_goroutines_wait_for_is_said_where_their_threads_only_sleep() {
             ns: 13_800_000.0,
             other: None,
         };
-        let says = analyse::CauseSays {
-            tests: Vec::new(),
-            of: Some("threads".to_owned()),
-            seen: vec![analyse::Seen::Parked(parked)],
-            carries: analyse::Carries::Against(1.0),
-        };
-        let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
-        found.causes = vec![analyse::Cause {
-            says: Some(says),
-            ..of_gap("pr", id, Grade::ConsistentWith, -3300.0, -3300.0)
-        }];
-        let text = findings_text(&found, Style::Plain);
-        text.lines().find(|line| line.contains("100 %")).unwrap_or(&text).to_owned()
+        row_of(id, analyse::Seen::Parked(parked))
     };
     for (id, waits_for, words) in [
         ("timer_wait", WaitsFor::Channel, "  goroutines that wait for a channel in main.(*planner).plan "),
@@ -277,9 +282,59 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
         let line = format!("a request\n   {words} is under log (shop), seen only in threads\n");
         assert!(text.contains(&line), "{text}");
     }
-    // The row says it.
+    // The row says it, unless it has but a small part of it.
     found.new_functions = vec![function("flush", 0.85)];
     assert!(!findings_text(&found, Style::Plain).contains("seen only"));
+    found.said = vec![node(&["user", "own code"], -330.0, "own_code", None)];
+    assert!(findings_text(&found, Style::Plain).contains("85 % of it is under flush (shop), seen only in"));
+}
+
+#[test]
+fn what_timers_run_and_which_locks_are_waited_for_is_said() {
+    let place = |file: Option<&str>| analyse::Place {
+        function: "dispatch".to_owned(),
+        file: file.map(str::to_owned),
+        line: Some(281),
+        commit: None,
+    };
+    let timer = |runs| {
+        analyse::Seen::Waits(analyse::EndedWaits {
+            cause: CauseId::TimerWait,
+            by: None,
+            waited_in: Some("uv__io_poll".to_owned()),
+            woken_from: None,
+            behind: None,
+            runs,
+            ns: [3300.0, 0.0],
+        })
+    };
+    let lock = |what, functions: &[&str]| analyse::Seen::WaitsInCalls {
+        what: Some(what),
+        functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+        calls: None,
+    };
+    for (id, seen, words) in [
+        (
+            "timer_wait",
+            timer(Some(place(Some("/srv/node_modules/dataloader/index.js")))),
+            "  waiting for a timer to run dispatch (dataloader/index.js:281) ",
+        ),
+        (
+            "timer_wait",
+            timer(Some(place(Some("/srv/app.js")))),
+            "  waiting for a timer to run dispatch (app.js:281) ",
+        ),
+        ("timer_wait", timer(None), "  waiting for a timer in uv__io_poll "),
+        (
+            "lock_contention",
+            lock(analyse::Blocked::FileLock, &["open_session"]),
+            "  threads that wait for a file lock in open_session ",
+        ),
+        ("lock_contention", lock(analyse::Blocked::Lock, &[]), "  threads that wait for a lock "),
+    ] {
+        let row = row_of(id, seen);
+        assert!(row.contains(words), "{row}");
+    }
 }
 
 #[test]
