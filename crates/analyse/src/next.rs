@@ -5,6 +5,7 @@ use model::record::{Manifest, RunStatus, without_values};
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
+use crate::attribution::tree::Place;
 use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
@@ -73,6 +74,8 @@ pub enum NextReason {
     Cause {
         /// Which.
         id: CauseId,
+        /// Where most of it is, of what has a place.
+        place: Option<Place>,
         /// The slower arm.
         slower: String,
         /// What is to be done about it.
@@ -138,7 +141,8 @@ pub(crate) fn next(
         (_, false) => (Advice::TakeAway, Some("--confirm".to_owned())),
         (_, true) => (Advice::TakeOut, None),
     };
-    let reason = NextReason::Cause { id: first.id, slower: slower(first).clone(), advice };
+    let reason =
+        NextReason::Cause { id: first.id, place: first.place.clone(), slower: slower(first).clone(), advice };
     // Only what can be taken away from outside is a command; the same one again would say the same.
     Some(match &added {
         Some(flag) => again.after(reason, std::slice::from_ref(flag)),

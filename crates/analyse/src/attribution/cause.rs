@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parked::ParkedRow;
-use super::seen::{Both, Seen};
+use super::seen::{Both, EndedWaits, Seen};
 use super::tree::{AttributionRow, Place};
 use super::waits::WaitRow;
 
@@ -91,20 +91,25 @@ impl Cause {
     /// Where the threads of the slower server waited longest for it.
     fn waited_in(&self, waits: &[WaitRow]) -> Option<Place> {
         let says = self.says.as_ref()?;
-        let ended = says.seen.iter().find_map(|seen| match seen {
-            Seen::Waits(waits) => Some(waits),
-            _ => None,
-        })?;
-        // All timers of a loop are waited for in one place.
-        if let Some(place) = &ended.runs {
-            return Some(place.clone());
-        }
-        let (cause, function) = (ended.cause, ended.waited_in.as_ref()?);
         let slower = says.of.as_ref().unwrap_or(&self.arm);
-        // A function that waits for a lock may also sleep, in another line.
-        let of_slower = waits.iter().filter(|row| row.arm == *slower && may_end(cause, row.ended_by));
-        of_slower.filter_map(|row| row.place.clone()).find(|place| place.function == *function)
+        let of_slower = || waits.iter().filter(|row| row.arm == *slower);
+        says.seen.iter().find_map(|seen| match seen {
+            // All timers of a loop are waited for in one place.
+            Seen::Waits(EndedWaits { runs: Some(place), .. }) => Some(place.clone()),
+            // A function that waits for a lock may also sleep, in another line.
+            Seen::Waits(ended) => within(
+                of_slower().filter(|row| may_end(ended.cause, row.ended_by)),
+                ended.waited_in.as_ref()?,
+            ),
+            Seen::FewAtATime { functions, .. } => within(of_slower(), functions.first()?),
+            _ => None,
+        })
     }
+}
+
+/// The place of the first of these waits in a function.
+fn within<'a>(mut rows: impl Iterator<Item = &'a WaitRow>, function: &str) -> Option<Place> {
+    rows.find_map(|row| row.place.clone().filter(|place| place.function == function))
 }
 
 /// Whether waits of a cause may end so.
@@ -280,6 +285,7 @@ mod tests {
     fn what_threads_wait_for_is_where_they_wait() {
         let ended = EndedWaits {
             cause: CauseId::SyncWrites,
+            ended_by: EndedBy::Disk,
             by: None,
             waited_in: Some("store".to_owned()),
             woken_from: None,

@@ -221,6 +221,8 @@ pub struct ParkedSeen {
 pub struct EndedWaits {
     /// The cause.
     pub cause: CauseId,
+    /// What ended most of them.
+    pub ended_by: EndedBy,
     /// Who ended most of them.
     pub by: Option<String>,
     /// Where the thread waited.

@@ -216,3 +216,22 @@ fn who_is_seen_to_sleep_in_a_futex_waits_for_no_lock() {
     assert_ne!(first("wait_until", EndedBy::Timer).unwrap().0, "lock_contention");
     assert_eq!(first("take_turn", EndedBy::Lock).unwrap().0, "lock_contention");
 }
+
+/// Requests stand in line for a turn: what takes the time of those that have one is where their threads wait, if it is most of it.
+#[test]
+fn who_serves_few_at_a_time_is_slow_where_these_wait() {
+    let place = |ns| {
+        let plant = Plant { late_ns: 9_000_000, idle_rate: Some(0.1), ..Plant::NONE };
+        let mut run = planted(plant);
+        change(&mut run, "pr", 1, |window| {
+            let response = &mut window.load.response_ns;
+            (response.count, response.p50, response.mean) = (1000, Some(1_000_000), 1e6);
+        });
+        let findings =
+            analyse(&add_waits(run, "ask_depot", &[leaf(EndedBy::Thread, Some("depot"), ns)], false));
+        let few = named(&findings).into_iter().find(|cause| cause.id.name() == "few_at_a_time").unwrap();
+        (few.place.as_ref().map(|place| place.function.clone()), few.text.contains("ask_depot"))
+    };
+    assert_eq!(place(80_000_000_000), (Some("ask_depot".to_owned()), true));
+    assert_eq!(place(40_000), (None, false), "a small part of what a request takes");
+}

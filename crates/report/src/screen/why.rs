@@ -4,7 +4,7 @@ use analyse::{
     Blocked, Carries, Cause, EndedWaits, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap,
 };
 use model::plan::CauseId;
-use model::record::WaitsFor;
+use model::record::{EndedBy, WaitsFor};
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
 use super::verdict::deciding;
@@ -361,10 +361,11 @@ impl Part {
             words: match cause.id {
                 CauseId::ServiceBeside => services(findings, arm),
                 id => {
-                    let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
                     let place = place(findings, cause).unwrap_or_default();
-                    let what = waits_for(cause).unwrap_or_else(|| cause_words(id).to_owned());
-                    format!("{what}{place}{counts}")
+                    waits_for(cause).map(|what| format!("{what}{place}")).unwrap_or_else(|| {
+                        let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
+                        format!("{}{place}{counts}", cause_words(id))
+                    })
                 }
             },
             grade: grade_word(if may_be_none(cause) { Grade::ConsistentWith } else { cause.grade }),
@@ -406,8 +407,8 @@ impl Part {
     }
 }
 
-/// What is waited for, where that is known better than by the name of the cause: the lock of a file; and what goroutines wait for, where of
-/// their threads it is only known how long they sleep, or that they do.
+/// What is waited for, where that is known better than by the name of the cause: the lock of a file; another thread, which may hold no lock;
+/// and what goroutines wait for, where of their threads it is only known how long they sleep, or that they do.
 fn waits_for(cause: &Cause) -> Option<String> {
     let is_unnamed = matches!(cause.id, CauseId::TimerWait | CauseId::Stalls);
     cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
@@ -416,6 +417,9 @@ fn waits_for(cause: &Cause) -> Option<String> {
         }
         Seen::WaitsInCalls { what: Some(Blocked::FileLock), .. } => {
             Some("threads that wait for a file lock".to_owned())
+        }
+        Seen::Waits(EndedWaits { cause: CauseId::LockContention, ended_by: EndedBy::Thread, .. }) => {
+            Some("waiting for another of its threads or processes".to_owned())
         }
         _ => None,
     })
@@ -428,7 +432,9 @@ fn place(findings: &Findings, cause: &Cause) -> Option<String> {
         Seen::Waits(EndedWaits { runs: Some(place), .. }) => Some(format!(" to run {}", at(place))),
         Seen::Waits(waits) => waits.waited_in.as_ref().map(within),
         Seen::Parked(parked) => Some(within(&parked.function)),
-        Seen::WaitsInCalls { functions, .. } => functions.first().map(within),
+        Seen::WaitsInCalls { functions, .. } | Seen::FewAtATime { functions, .. } => {
+            functions.first().map(within)
+        }
         _ => None,
     });
     if waited.is_some() {

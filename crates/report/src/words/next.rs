@@ -1,10 +1,11 @@
 //! What is said of what to run next: a reason, and the command on the line below it.
 
-use analyse::{Advice, Next, NextReason};
+use analyse::{Advice, Next, NextReason, Place};
 use model::plan::CauseId;
 
 use super::gates;
 use super::names::cause_words;
+use crate::waits::at;
 
 /// What to run next, and why.
 pub(super) fn sentence(next: &Next) -> String {
@@ -42,7 +43,7 @@ fn reason(reason: &NextReason) -> String {
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
         ),
-        NextReason::Cause { id, slower, advice } => about_cause(*id, slower, *advice),
+        NextReason::Cause { id, place, slower, advice } => about_cause(*id, place.as_ref(), slower, *advice),
     }
 }
 
@@ -51,15 +52,18 @@ fn time(minutes: f64) -> String {
     if minutes < 120.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", minutes / 60.0) }
 }
 
-fn about_cause(id: CauseId, slower: &str, advice: Advice) -> String {
+fn about_cause(id: CauseId, place: Option<&Place>, slower: &str, advice: Advice) -> String {
     let cause = cause_words(id);
     match advice {
         Advice::MendProved => {
             format!("mend '{cause}' in {slower}, without which the gap was seen to fall, and measure again")
         }
-        Advice::Mend => format!(
-            "mend what costs {slower} most ('{cause}': the page has functions and lines), and measure again"
-        ),
+        Advice::Mend => match place {
+            Some(place) => {
+                format!("mend '{cause}' in {slower}, most of it in {}, and measure again", at(place))
+            }
+            None => format!("mend '{cause}' in {slower}, and measure again"),
+        },
         Advice::TakeAway => format!(
             "take '{cause}' away from both, where that can be done from outside, and measure again (--confirm)"
         ),

@@ -346,7 +346,10 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     let seen = Seen::FewAtATime {
         served: served.map(|ns| in_flight * ns / response_ns),
         in_flight,
-        functions: functions(pair),
+        functions: match functions(pair) {
+            none if none.is_empty() => wakers::waits_most(pair.slow, takes_ns / 2.0).into_iter().collect(),
+            some => some,
+        },
         waits_for: None,
         unhurried_ns,
         response_ns,

@@ -63,6 +63,18 @@ pub(super) fn seen_of(arm: &Evidence, cause: CauseId) -> Option<f64> {
     (!arm.waited.is_empty()).then(count)
 }
 
+/// In which function a request of the arm waits longest for what has a cause, if it is there for at least so many nanoseconds.
+pub(super) fn waits_most(arm: &Evidence, least_ns: f64) -> Option<String> {
+    let mut places: BTreeMap<String, f64> = BTreeMap::new();
+    for one in arm.waited.iter().filter(|one| cause_of(one).is_some()) {
+        if let Some(frame) = &one.waited_in {
+            *places.entry(brief(&frame.name)).or_default() += one.ns;
+        }
+    }
+    let (function, ns) = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (ns >= least_ns).then_some(function)
+}
+
 /// What each cause has of the idle time: in proportion to how much longer threads waited for it.
 pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     if !are_recorded(pair) {
@@ -163,6 +175,7 @@ fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
     let (stem, waited_in, woken_from) = most.clone();
     Some(Seen::Waits(EndedWaits {
         cause,
+        ended_by: longest.ended_by,
         by: if is_one { longest.by.clone() } else { stem },
         waited_in,
         woken_from,

@@ -1,5 +1,7 @@
 //! Why arms differ, on the first screen.
 
+use model::record::EndedBy;
+
 use super::*;
 
 /// A node of the tree of `pr`, of a gap of −3.3 µs.
@@ -300,11 +302,24 @@ fn what_timers_run_and_which_locks_are_waited_for_is_said() {
     let timer = |runs| {
         analyse::Seen::Waits(analyse::EndedWaits {
             cause: CauseId::TimerWait,
+            ended_by: EndedBy::Timer,
             by: None,
             waited_in: Some("uv__io_poll".to_owned()),
             woken_from: None,
             behind: None,
             runs,
+            ns: [3300.0, 0.0],
+        })
+    };
+    let other = |ended_by| {
+        analyse::Seen::Waits(analyse::EndedWaits {
+            cause: CauseId::LockContention,
+            ended_by,
+            by: Some("python3".to_owned()),
+            waited_in: Some("ask_depot".to_owned()),
+            woken_from: None,
+            behind: None,
+            runs: None,
             ns: [3300.0, 0.0],
         })
     };
@@ -331,6 +346,12 @@ fn what_timers_run_and_which_locks_are_waited_for_is_said() {
             "  threads that wait for a file lock in open_session ",
         ),
         ("lock_contention", lock(analyse::Blocked::Lock, &[]), "  threads that wait for a lock "),
+        ("lock_contention", other(EndedBy::Lock), "  threads that wait for a lock in ask_depot "),
+        (
+            "lock_contention",
+            other(EndedBy::Thread),
+            "  waiting for another of its threads or processes in ask_depot ",
+        ),
     ] {
         let row = row_of(id, seen);
         assert!(row.contains(words), "{row}");
