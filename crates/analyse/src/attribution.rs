@@ -67,7 +67,7 @@ impl Attribution {
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
         let profiles = profile::all(facts);
         let mut tree = if asked { tree::all(facts) } else { Vec::new() };
-        let new_functions = if asked { tree::new_functions(facts) } else { Vec::new() };
+        let mut new_functions = if asked { tree::new_functions(facts) } else { Vec::new() };
         let material = Material { facts, gates, comparisons, tree: &tree, new_functions: &new_functions };
         let why = if asked { why::explain(&material) } else { Why::default() };
         for (arm, causes) in &why.belongs {
@@ -77,7 +77,10 @@ impl Attribution {
         let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let by_rest = || why.rests.iter().map(|rest| (rest.arm.clone(), rest.unattributed_share)).collect();
         let left: Vec<(String, f64)> = if why.rests.is_empty() { left_by_split(&split) } else { by_rest() };
-        let said = all_gap_nodes(sheet, comparisons, &tree);
+        let shown =
+            |arm: &str| split::is_decided(comparisons, arm) || why.in_cpu.iter().any(|own| own == arm);
+        let said = all_gap_nodes(sheet, shown, &tree);
+        new_functions.retain(|function| shown(&function.arm));
         let causes = unless_said([split, why.causes].concat(), &said.rows);
         let waited = if asked { waits::rows(facts) } else { Vec::new() };
         let parked = if asked { parked::rows(facts) } else { Vec::new() };
@@ -86,7 +89,7 @@ impl Attribution {
         Self {
             said: said.rows,
             smaller: said.smaller,
-            new_functions: of_shown(new_functions, comparisons),
+            new_functions,
             causes: most_important_first(sheet, causes, &why.first),
             ledger: why.ledger,
             waited,
@@ -116,17 +119,10 @@ fn cause_of(causes: &[(Leaf, CauseId)], leaf: &Leaf) -> Option<CauseId> {
     causes.iter().find(|(other, _)| other == leaf).map(|(_, id)| *id)
 }
 
-/// Those of gaps that were shown.
-fn of_shown(mut functions: Vec<NewFunction>, comparisons: &[Comparison]) -> Vec<NewFunction> {
-    functions.retain(|function| split::is_decided(comparisons, &function.arm));
-    functions
-}
-
 /// What is said of every gap in CPU time that was shown.
-fn all_gap_nodes(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Said {
-    let shown = |arm: &&str| split::is_decided(comparisons, arm);
+fn all_gap_nodes(sheet: &Sheet, shown: impl Fn(&str) -> bool, tree: &[(Leaf, AttributionRow)]) -> Said {
     let of_arm = |arm: &str| tree.iter().map(|(_, row)| row).filter(|row| row.arm == arm).collect::<Vec<_>>();
-    sheet.others().filter(shown).map(|arm| gap_nodes(arm, &of_arm(arm))).fold(
+    sheet.others().filter(|arm| shown(arm)).map(|arm| gap_nodes(arm, &of_arm(arm))).fold(
         Said::default(),
         |mut all, one| {
             all.rows.extend(one.rows);

@@ -6,6 +6,7 @@ use model::record::{Manifest, RunStatus, without_values};
 use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
 use crate::attribution::tree::Place;
+use crate::attribution::tree::new_function::NewFunction;
 use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
@@ -76,6 +77,8 @@ pub enum NextReason {
         id: CauseId,
         /// Where most of it is, of what has a place.
         place: Option<Place>,
+        /// Whether that is a function which the slower arm alone runs, and under which there is more than the cause carries.
+        alone: bool,
         /// The slower arm.
         slower: String,
         /// What is to be done about it.
@@ -141,13 +144,27 @@ pub(crate) fn next(
         (_, false) => (Advice::TakeAway, Some("--confirm".to_owned())),
         (_, true) => (Advice::TakeOut, None),
     };
-    let reason =
-        NextReason::Cause { id: first.id, place: first.place.clone(), slower: slower(first).clone(), advice };
+    let (place, alone) = place(first, &attribution.new_functions);
+    let reason = NextReason::Cause { id: first.id, place, alone, slower: slower(first).clone(), advice };
     // Only what can be taken away from outside is a command; the same one again would say the same.
     Some(match &added {
         Some(flag) => again.after(reason, std::slice::from_ref(flag)),
         None => Next { reason, command: None },
     })
+}
+
+/// Where to look: in the function that the slower arm alone runs, where there is more under it than the first cause carries.
+fn place(first: &Cause, new_functions: &[NewFunction]) -> (Option<Place>, bool) {
+    let holds_more = |found: &&NewFunction| {
+        found.arm == first.arm
+            && found.only_in == *slower(first)
+            && found.delta_ns.abs() >= first.ns_per_request.abs()
+    };
+    let Some(found) = new_functions.iter().find(holds_more) else { return (first.place.clone(), false) };
+    let known = first.place.clone().filter(|place| place.function == found.function);
+    let function =
+        || Place { function: found.function.clone(), file: found.file.clone(), line: None, commit: None };
+    (Some(known.unwrap_or_else(function)), true)
 }
 
 /// The arm that a cause makes slower.

@@ -16,7 +16,7 @@ use crate::style::Style;
 use crate::words::names::remedy;
 use layout::{LABEL, SCREEN_COLUMNS, below, below_width, blocks, cut, labelled, short, wrapped};
 
-pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, and, printable};
+pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, and, printable, short_function};
 pub(crate) use verdict::deciding;
 
 /// Failed gates that are said; the others are among the details.

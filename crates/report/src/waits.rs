@@ -98,6 +98,7 @@ fn behind(ended_by: EndedBy) -> Option<&'static str> {
 pub(crate) fn at(place: &Place) -> String {
     let file =
         place.file.as_deref().and_then(|file| below_packages(file).or_else(|| file.rsplit('/').next()));
-    let line = file.zip(place.line).map_or_else(String::new, |(file, line)| format!(" ({file}:{line})"));
-    format!("{}{line}", place.function)
+    let line = place.line.map_or_else(String::new, |line| format!(":{line}"));
+    let file = file.map_or_else(String::new, |file| format!(" ({file}{line})"));
+    format!("{}{file}", place.function)
 }

@@ -124,16 +124,36 @@ fn may_end(cause: CauseId, ended_by: EndedBy) -> bool {
     }
 }
 
-/// The place of the row that changed most in the direction of `sign`, of the function that did so; nothing where no row has one.
+/// Nodes from the first below the root to the package of a leaf of the program, or to what a call of the kernel is on.
+const PACKAGE: usize = 3;
+/// Packages of Node itself: what they do is asked for by JavaScript, which is the place if it is seen.
+const OF_NODE: [&str; 2] = ["node", "v8"];
+
+/// The place of the row that changed most in the direction of `sign`, of the function that did so, in the package that did; nothing where no
+/// row has one.
 fn most_of<'a>(rows: impl Iterator<Item = &'a AttributionRow>, sign: f64) -> Option<Place> {
-    let rows: Vec<(f64, &Place)> =
-        rows.filter_map(|row| Some((sign * row.delta_ns, row.place.as_ref()?))).collect();
-    let function = |place: &&'a Place| (place.function.as_str(), place.file.as_deref());
-    let mut functions: BTreeMap<_, f64> = BTreeMap::new();
-    rows.iter().for_each(|(ns, place)| *functions.entry(function(place)).or_default() += ns);
-    let (most, _) = functions.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let of_most = rows.iter().filter(|(_, place)| function(place) == most);
-    of_most.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, place)| (*place).clone())
+    // What has no name of its own stands for all of it in a library.
+    let is_named = |place: &&Place| !place.function.starts_with('[');
+    let placed = rows.filter_map(|row| Some((row, row.place.as_ref().filter(is_named)?)));
+    let is_of_node =
+        |row: &AttributionRow| row.path.get(PACKAGE - 1).is_some_and(|name| OF_NODE.contains(&name.as_str()));
+    let (of_node, others): (Vec<_>, Vec<_>) = placed.partition(|(row, _)| is_of_node(row));
+    let rows = if others.is_empty() { of_node } else { others };
+    let package = |row: &'a AttributionRow| &row.path[..PACKAGE.min(row.path.len())];
+    let function = |place: &'a Place| (place.function.as_str(), place.file.as_deref());
+    let change = |row: &AttributionRow| sign * row.delta_ns;
+    let in_package = largest(rows.iter().map(|(row, _)| (package(row), change(row))))?;
+    let rows = || rows.iter().filter(|(row, _)| package(row) == in_package);
+    let most = largest(rows().map(|(row, place)| (function(place), change(row))))?;
+    let of_most = rows().filter(|(_, place)| function(place) == most);
+    of_most.max_by(|a, b| change(a.0).total_cmp(&change(b.0))).map(|(_, place)| (*place).clone())
+}
+
+/// The name with the largest sum.
+fn largest<Name: Ord>(parts: impl Iterator<Item = (Name, f64)>) -> Option<Name> {
+    let mut sums: BTreeMap<Name, f64> = BTreeMap::new();
+    parts.for_each(|(name, ns)| *sums.entry(name).or_default() += ns);
+    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
 }
 
 /// What is said of a cause.

@@ -45,7 +45,8 @@ const RULED_OUT: f64 = 0.10;
 /// Parts that are named of a side whose parts are unsure.
 const EXAMPLES_OF_UNSURE: usize = 2;
 
-/// Standard errors that a small suspect may be larger by and is still small.
+/// Standard errors that a small suspect may be larger by and is still small; and how many times as much as all that is named a function
+/// holds that is told before it.
 const TWICE: f64 = 2.0;
 
 /// What a detector says.
@@ -150,6 +151,8 @@ pub(crate) struct Why {
     pub(crate) residues: Vec<(String, [f64; 2])>,
     /// What no cause carries of each arm's gap.
     pub(crate) rests: Vec<RestOfGap>,
+    /// Arms whose gap is of CPU time alone.
+    pub(crate) in_cpu: Vec<String>,
 }
 
 /// What is concluded before causes are looked for.
@@ -182,6 +185,7 @@ pub(crate) fn explain(material: &Material) -> Why {
 }
 
 fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
+    why.in_cpu.extend((!pair.counts_idle()).then(|| pair.arm.to_owned()));
     why.ledger.extend(ledger::lines(pair));
     let suspects = suspects(pair);
     let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
@@ -189,10 +193,11 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
         suspects.into_iter().partition(|one| is_named(pair, one) || is_ruled_out(pair, one));
     let (mut suspects, unsure): (Vec<Suspect>, Vec<Suspect>) = (known, unsure);
     let mut told = sides::of_unsure(pair, &unsure);
-    let leads = |one: &Suspect| one.all_ns() > 0.0 && is_named(pair, one);
-    if !suspects.iter().chain(&told.sides).any(leads) {
-        told.sides.extend(code::only_there(pair));
+    let only = only_there(pair, &suspects, &told.sides);
+    if only.is_some() {
+        suspects.retain(|one| one.id != CauseId::OwnCode);
     }
+    told.sides.extend(only);
     why.rests.extend(looked.then(|| rest::rest(pair, &suspects, &unsure, &told)));
     suspects.extend(told.sides);
     if let Some(wait) = waited_for(pair, &suspects) {
@@ -205,6 +210,14 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
     confirm::put_to_the_test(pair, interventions, &mut causes);
     why.causes.extend(causes);
+}
+
+/// The function that one arm alone runs, where that says more than all that is named: its work is of kinds that are small or unsure.
+fn only_there(pair: &Pair, suspects: &[Suspect], sides: &[Suspect]) -> Option<Suspect> {
+    let named = || suspects.iter().chain(sides).filter(|one| one.all_ns() > 0.0 && is_named(pair, one));
+    let named_ns: f64 = named().map(Suspect::all_ns).sum();
+    let is_told = named().any(|one| one.id == CauseId::OwnCode);
+    code::only_there(pair).filter(|only| !is_told && only.ns >= TWICE * named_ns)
 }
 
 /// What the slower arm waits for: the first cause where most of the gap is idle time, else the first that is a wait, if its CPUs are not full.

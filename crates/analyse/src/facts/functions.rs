@@ -80,6 +80,9 @@ pub(crate) fn called(name: &str) -> &str {
 /// A function's name for a sentence: as the program calls it, without its parameters, the arguments of its templates, and its package
 /// where the JVM names it.
 pub(crate) fn brief(name: &str) -> String {
+    if let Some(method) = of_javascript(name) {
+        return method;
+    }
     let name = as_called(name);
     let name = without_address(jvm(name).map_or(name, |(_, rest)| rest));
     // A thunk is named by where it goes: `{virtual override thunk({offset(-56)}, NAME)}`.
@@ -113,6 +116,15 @@ pub(crate) fn brief(name: &str) -> String {
         brief = brief.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
     }
     brief
+}
+
+/// A method that V8 has for JavaScript, as programs call it: `Map.prototype.set`.
+fn of_javascript(name: &str) -> Option<String> {
+    let name = name.strip_prefix("v8::internal::Builtin_").or_else(|| name.strip_prefix("Builtins_"))?;
+    let (of, method) = name.split(['(', ' ']).next()?.split_once("Prototype")?;
+    let mut letters = method.chars();
+    let first = letters.next().filter(|_| !of.is_empty())?;
+    Some(format!("{of}.prototype.{}{}", first.to_ascii_lowercase(), letters.as_str()))
 }
 
 /// `<path::Type as path::Trait>::function` in short: `Type::function`.

@@ -72,9 +72,11 @@ pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
                     None => window.load.per_connection.jain,
                 };
                 let others = Some(others_share(window)).filter(|share| *share >= PRESSED);
-                // What others on its CPUs did is not the server's, and is inside the intervals.
-                let by_others = stalled.is_none() && others.is_some();
-                gate.add(&arm.name, value, if by_others { &[] } else { &voids }, || GateSays::Stalled {
+                // Who is served seldom is served all the same: so many answers there are, and so late. Who is never served, or was
+                // refused by a full queue, is not, unless it is others on its CPUs that hold a server up.
+                let all_served = window.load.per_connection.min > 0 && refused(window) == 0;
+                let is_told = stalled.is_none() && (others.is_some() || all_served);
+                gate.add(&arm.name, value, if is_told { &[] } else { &voids }, || GateSays::Stalled {
                     how: stalled.unwrap_or_else(|| starved(window, others)),
                     block: record.round.block + 1,
                 });

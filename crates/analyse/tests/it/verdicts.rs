@@ -141,6 +141,9 @@ fn primary_metrics_share_one_level_by_holm() {
 fn a_voided_metric_leaves_the_family() {
     let mut run = pair(1.1);
     change(&mut run, "pr", 0, |window| window.load.per_connection.jain = 0.5);
+    let seldom = analyse(&run);
+    assert_eq!(row(&seldom, "pr", Metric::Rate).verdict, Verdict::Slower, "all are served, some seldom");
+    change(&mut run, "pr", 0, |window| window.load.per_connection.min = 0);
     let findings = analyse(&run);
     assert_eq!(row(&findings, "pr", Metric::Rate).verdict, Verdict::Invalid);
     let cpu = row(&findings, "pr", Metric::CpuPerRequest);

@@ -40,6 +40,10 @@ const UNKNOWN: &str = "not explained";
 /// Columns of words in a row, before the grade, and in one without a grade.
 const WORDS: usize = 72;
 const WIDE: usize = SCREEN_COLUMNS - 20;
+/// So many times what its largest node has, a cause that is counted has a row for all of them.
+const SPREAD: f64 = 1.25;
+/// Calls that are named of such a cause.
+const CALLS: usize = 3;
 /// Share of what is left from which on its names stand for all of it.
 const ENOUGH: f64 = 0.9;
 
@@ -96,6 +100,8 @@ struct Gap<'a> {
     idle: bool,
     /// Whether its parts are nodes of the tree, of which only the largest are said.
     from_tree: bool,
+    /// Causes whose nodes have one row together.
+    together: Vec<CauseId>,
     /// Those that go the way of the gap, and those that go the other way; most important first.
     parts: [Vec<Part>; 2],
 }
@@ -125,10 +131,10 @@ impl<'a> Gap<'a> {
         let (ns, idle) = match (cpu_ns, explained_ns) {
             (Some(cpu), Some(gap)) if (gap - cpu).abs() <= SAME_GAP * cpu.abs() => (cpu, false),
             (_, Some(gap)) => (gap, true),
-            (Some(cpu), None) => (cpu, false),
-            (None, None) => return None,
+            (Some(cpu), None) if cpu_differs(findings, arm) => (cpu, false),
+            (_, None) => return None,
         };
-        let nodes = if idle { Vec::new() } else { of_tree(findings, arm) };
+        let (nodes, together) = if idle { Default::default() } else { of_tree(findings, arm) };
         let from_tree = !nodes.is_empty();
         let of_cause = |cause: &&Cause| Part::of_cause(findings, arm, cause);
         let mut parts: Vec<Part> = if from_tree { nodes } else { causes.iter().map(of_cause).collect() };
@@ -137,7 +143,7 @@ impl<'a> Gap<'a> {
         }
         parts.sort_by(|a, b| b.ns.abs().total_cmp(&a.ns.abs()));
         let (with, against) = parts.into_iter().partition(|part| part.ns * ns >= 0.0);
-        Some(Self { findings, arm, ns, idle, from_tree, parts: [with, against] })
+        Some(Self { findings, arm, ns, idle, from_tree, together, parts: [with, against] })
     }
 
     /// What goes the other way, in nanoseconds of at least 0.
@@ -203,7 +209,9 @@ impl<'a> Gap<'a> {
 
     /// The names of what is left, with their shares, as many as have room.
     fn smaller(&self, rest_ns: f64) -> Option<String> {
-        let of_arm = |node: &&GapNode| node.arm == self.arm && node.delta_ns * self.ns > 0.0;
+        let has_row = |node: &GapNode| node.cause.is_some_and(|id| self.together.contains(&id));
+        let of_arm =
+            |node: &&GapNode| node.arm == self.arm && node.delta_ns * self.ns > 0.0 && !has_row(node);
         let mut names: Vec<(&str, f64)> = Vec::new();
         for node in self.findings.smaller.iter().filter(of_arm).filter(|_| self.from_tree && rest_ns > 0.0) {
             let name = node_name(&node.path);
@@ -462,13 +470,44 @@ fn may_be_none(cause: &Cause) -> bool {
     matches!(carries, Some(Carries::Split { between: Some([low, high]), .. }) if *low <= 0.0 && *high >= 0.0)
 }
 
-/// What is said of an arm by its tree; nothing where it was not sampled.
-fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
+/// What is said of an arm by its tree, and the causes whose nodes have one row together; nothing where it was not sampled.
+fn of_tree(findings: &Findings, arm: &str) -> (Vec<Part>, Vec<CauseId>) {
     let nodes: Vec<&GapNode> = findings.said.iter().filter(|node| node.arm == arm).collect();
     // What was not sampled has no parts, and counts alone tell.
     let sampled = nodes.iter().all(|node| node.cause.is_some());
     let nodes: Vec<GapNode> = if sampled { by_function(&nodes) } else { Vec::new() };
-    nodes.iter().map(|node| Part::of_node(findings, node)).collect()
+    let rows = counted_rows(findings, arm, &nodes);
+    let together: Vec<CauseId> = rows.iter().map(|(id, _)| *id).collect();
+    let apart = nodes.iter().filter(|node| node.cause.is_none_or(|id| !together.contains(&id)));
+    let parts = apart.map(|node| Part::of_node(findings, node));
+    (parts.chain(rows.into_iter().map(|(_, part)| part)).collect(), together)
+}
+
+/// Causes that are counted and of which no node has most: several calls of one connection, say. Each as one part.
+fn counted_rows(findings: &Findings, arm: &str, nodes: &[GapNode]) -> Vec<(CauseId, Part)> {
+    let of_arm = findings.causes.iter().filter(|cause| cause.arm == arm && cause.grade != Grade::RuledOut);
+    let is_spread = |cause: &&Cause| {
+        let own = nodes.iter().filter(|node| node.cause == Some(cause.id));
+        let largest = own.map(|node| node.delta_ns.abs()).max_by(f64::total_cmp);
+        largest.is_some_and(|largest| cause.ns_per_request.abs() > SPREAD * largest)
+    };
+    let counted = of_arm.filter(|cause| !counted_by(cause.id).is_empty()).filter(is_spread);
+    let row = |cause: &Cause| {
+        let all = findings.said.iter().chain(&findings.smaller);
+        // What is counted is a call; entering the kernel for it has no name of its own.
+        let own = all.filter(|node| node.arm == arm && node.cause == Some(cause.id) && node.count.is_some());
+        let mut calls: Vec<&str> = Vec::new();
+        for call in own.map(|node| node_name(&node.path)) {
+            if calls.len() < CALLS && !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, cause.id));
+        let colon = if calls.is_empty() { "" } else { ": " };
+        let words = format!("{}{colon}{}{counts}", cause_words(cause.id), calls.join(", "));
+        (cause.id, Part { words, ..Part::of_cause(findings, arm, cause) })
+    };
+    counted.map(row).collect()
 }
 
 /// The nodes, those of lines of one function as one that has all the lines, the largest first: of the function itself the row has the name.
@@ -601,10 +640,11 @@ fn cpu_gap(findings: &Findings, arm: &str) -> Option<f64> {
         let found = findings.arms.iter().find(|row| row.name == name)?;
         found.cpu_ns_per_request.map(|cpu| cpu.total)
     };
-    let decided = findings.comparisons.iter().any(|other| {
-        other.arm == arm
-            && other.metric == Metric::CpuPerRequest
-            && Direction::from_comparison(other).differs()
-    });
-    cpu(arm).zip(cpu(&row.baseline)).filter(|_| decided).map(|(arm, baseline)| arm - baseline)
+    cpu(arm).zip(cpu(&row.baseline)).map(|(arm, baseline)| arm - baseline)
+}
+
+/// Whether a difference in CPU per request was shown.
+fn cpu_differs(findings: &Findings, arm: &str) -> bool {
+    let mut of_cpu = findings.comparisons.iter().filter(|row| row.metric == Metric::CpuPerRequest);
+    of_cpu.any(|row| row.arm == arm && Direction::from_comparison(row).differs())
 }

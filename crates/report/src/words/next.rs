@@ -5,6 +5,7 @@ use model::plan::CauseId;
 
 use super::gates;
 use super::names::cause_words;
+use crate::screen::short_function;
 use crate::waits::at;
 
 /// What to run next, and why.
@@ -43,13 +44,23 @@ fn reason(reason: &NextReason) -> String {
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
         ),
-        NextReason::Cause { id, place, slower, advice } => about_cause(*id, place.as_ref(), slower, *advice),
+        NextReason::Cause { place: Some(place), alone: true, slower, advice: Advice::Mend, .. } => {
+            format!("mend what only {slower} runs, {}, and measure again", short(place))
+        }
+        NextReason::Cause { id, place, slower, advice, .. } => {
+            about_cause(*id, place.as_ref(), slower, *advice)
+        }
     }
 }
 
 /// Minutes, in hours where there are many.
 fn time(minutes: f64) -> String {
     if minutes < 120.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", minutes / 60.0) }
+}
+
+/// A place with the end of its function's name, where that is long.
+fn short(place: &Place) -> String {
+    at(&Place { function: short_function(&place.function), ..place.clone() })
 }
 
 fn about_cause(id: CauseId, place: Option<&Place>, slower: &str, advice: Advice) -> String {

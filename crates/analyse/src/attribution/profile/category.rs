@@ -157,6 +157,8 @@ fn is_of_machine_itself(frame: &Frame) -> bool {
 /// Whether a function is of a standard library: what it does, it does for its caller. So does code that has no name and no
 /// file, which may be anyone's; what has no name in the file of a program is its own.
 fn belongs_to_all(frame: &Frame) -> bool {
+    // Linked into Node: V8, Node itself, and the library for languages and dates.
+    const LINKED: [&str; 4] = ["v8::", "node::", "Builtins_", "icu_"];
     const BEGINNINGS: [&str; 26] = [
         "core::",
         "std::",
@@ -187,9 +189,15 @@ fn belongs_to_all(frame: &Frame) -> bool {
     ];
     const MODULES: [&str; 6] = ["libc.", "libc-", "ld-", "libstdc++", "libnio.", "libnet."];
     let name = called(&frame.name).trim_start_matches(['<', '&', '*', '(', '[']);
+    // `{virtual override thunk({offset(-56)}, NAME)}`.
+    let goes_to = frame
+        .name
+        .split_once("thunk({")
+        .map_or(frame.name.as_str(), |(_, rest)| rest.split_once("}, ").map_or(rest, |(_, name)| name));
     !frame.resolved && (frame.module.is_empty() || frame.module.starts_with('['))
         || frame.file.as_ref().is_some_and(|file| is_of_rust(file))
         || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+        || LINKED.iter().any(|begin| goes_to.starts_with(begin) || name.starts_with(begin))
         || MODULES.iter().any(|begin| frame.module.starts_with(begin)) && !is_task(frame)
 }
 
@@ -198,15 +206,12 @@ fn belongs_to_all(frame: &Frame) -> bool {
 pub(crate) fn serves_anyone(frame: &Frame) -> bool {
     use Category::{Allocation, Comparing, Compiling, Copying, Date, Gc, Lock, SyscallEntry};
     const RUNTIMES: [&str; 4] = ["libjvm", "libpython", "libnode", "libruby"];
-    // What a runtime that is linked into its program calls its own functions.
-    const LINKED: [&str; 3] = ["v8::", "node::", "Builtins_"];
     let kind = known(frame);
     matches!(kind, Some(Allocation | Comparing | Compiling | Copying | Date | Gc | Lock | SyscallEntry))
         || belongs_to_all(frame)
         || is_of_go(&frame.name)
         || frame.name == SPINNING
         || RUNTIMES.iter().any(|begin| frame.module.starts_with(begin))
-        || LINKED.iter().any(|begin| frame.name.starts_with(begin))
         || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file))
         // What of PHP has no file is PHP's own.
         || frame.module == PHP && frame.file.is_none()
@@ -216,7 +221,15 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
 pub(crate) fn asks_for_work(frame: &Frame) -> bool {
     let is_library = || frame.file.as_ref().is_none_or(|file| is_of_standard_library(file));
     is_script(frame) && !is_library()
+        || is_built_in(frame)
         || known(frame).is_none() && (is_of_go(&frame.name) || is_own(frame) && !serves_anyone(frame))
+}
+
+/// Whether a function is one that V8 has for JavaScript, and that programs call by its name: `Date.prototype.toLocaleDateString`.
+pub(crate) fn is_built_in(frame: &Frame) -> bool {
+    let in_c = frame.name.strip_prefix("v8::internal::Builtin_");
+    in_c.is_some_and(|name| !name.starts_with("HandleApiCall"))
+        || frame.name.starts_with("Builtins_") && frame.name.contains("Prototype")
 }
 
 /// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.

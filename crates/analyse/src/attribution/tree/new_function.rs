@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Samples;
 use super::place::leaf;
-use crate::attribution::profile::asks_for_work;
+use crate::attribution::profile::{asks_for_work, is_built_in};
 use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
 
@@ -91,8 +91,12 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
     let asks = |one: &&Under| {
         one.frame.is_some_and(|frame| asks_for_work(frame) && !BEGINNINGS.contains(&frame.name.as_str()))
     };
-    let found: Vec<(&Under, f64)> =
+    let all: Vec<(&Under, f64)> =
         under.values().filter(asks).map(|one| (one, held(one))).filter(tells).collect();
+    // What a language has for all programs is called by somebody: only where that is not seen, as in code of one piece, does it tell.
+    let (built_in, own): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(one, _)| one.frame.is_some_and(is_built_in));
+    let found = if own.is_empty() { built_in } else { own };
     let best = found.iter().map(|(_, held)| *held).max_by(f64::total_cmp)?;
     let as_good = found.into_iter().filter(|(_, held)| *held >= AS_GOOD * best);
     let (told, held) = as_good.min_by(|a, b| a.0.depth.cmp(&b.0.depth).then_with(|| b.1.total_cmp(&a.1)))?;

@@ -54,7 +54,10 @@ impl<'a> Pair<'a> {
             let has_no_more = slow.full || slow.crowded && cpu == Some(*arm_slower);
             !has_no_more || (slow.one_thread_full && !fast.one_thread_full)
         });
-        let arm_slower = waits.or(cpu)?;
+        // What is full and answers less uses more for each request, also where that is open by itself.
+        let uses_more = |arm_slower: &bool| (arm.cpu.total > baseline.cpu.total) == *arm_slower;
+        let arm_slower = waits.or(cpu).or(rate.filter(uses_more))?;
+        let decides = if waits.is_none() && cpu.is_some() { of_cpu } else { of_rate };
         let (fast, slow) = if arm_slower { (baseline, arm) } else { (arm, baseline) };
         let idle_ns = if waits.is_some() { (slow.idle_ns - fast.idle_ns).max(0.0) } else { 0.0 };
         Some(Self {
@@ -65,7 +68,7 @@ impl<'a> Pair<'a> {
             sign: if arm_slower { 1.0 } else { -1.0 },
             cpu_ns: slow.cpu.total - fast.cpu.total,
             idle_ns,
-            at_least: if waits.is_some() { of_rate } else { of_cpu }.map_or(1.0, least_share),
+            at_least: decides.map_or(1.0, least_share),
             tree: material.tree.iter().filter(|(_, row)| row.arm == arm.name).collect(),
             new_function: material.new_functions.iter().find(|function| function.arm == arm.name),
             services: material.facts.services.iter().filter(|gap| gap.arm == arm.name).collect(),

@@ -122,6 +122,7 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     }
     // What is left is named as far as it has names: what goes the way of the gap, each name once.
     found.said[0].delta_ns = -2000.0;
+    found.causes = vec![of_gap("pr", "small_writes", Grade::ConfirmedBy, -2000.0, -3300.0)];
     found.said.pop();
     found.smaller = vec![
         node(&["kernel", "entry and exit", "switch"], -400.0, "kernel_entry", None),
@@ -142,6 +143,30 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
         vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
     let text = findings_text(&found, Style::Plain);
     assert!(text.contains("answers sent in several writes"), "{text}");
+}
+
+/// A connection is several calls, and each of them is little: together they are what is said, once.
+#[test]
+fn calls_of_one_counted_cause_have_one_row_where_none_has_most_of_it() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    found.causes = vec![
+        of_gap("pr", "new_connections", Grade::ConsistentWith, 900.0, 1500.0),
+        of_gap("pr", "own_code", Grade::ConsistentWith, 600.0, 1500.0),
+    ];
+    let call = |call: &str, ns| node(&["kernel", call, "TCP"], ns, "new_connections", Some([0.0, 0.5]));
+    let entry = node(&["kernel", "entry and exit"], 100.0, "new_connections", None);
+    found.said = vec![node(&["user", "own code", "shop"], 600.0, "own_code", None), call("close", 400.0)];
+    found.smaller = vec![call("connect", 300.0), call("close", 50.0), call("socket", 50.0), entry];
+    let text = findings_text(&found, Style::Plain);
+    let rows = [
+        "     0.9 µs   60 %  new connections: close, connect, socket                                   likely",
+        "     0.6 µs   40 %  own code of shop in flush                                                 likely",
+    ];
+    assert!(text.contains(&rows.join("\n")) && !text.contains("smaller"), "{text}");
+    // Of one call that has most of it there is more to say.
+    found.said[1].delta_ns = 800.0;
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("close on TCP for flush, 0.00 → 0.50 a request"), "{text}");
 }
 
 /// Of several arms each has two rows of causes: what goes the other way has none, and is not taken off what goes with the gap.
