@@ -18,6 +18,9 @@ const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("
 /// How many times as much of a block is proposed where no number of blocks decides.
 const MORE: u32 = 4;
 
+/// Share of what a cause carries from which on a function holds as much.
+const AS_MUCH: f64 = 0.9;
+
 /// What to run next.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Next {
@@ -77,7 +80,7 @@ pub enum NextReason {
         id: CauseId,
         /// Where most of it is, of what has a place.
         place: Option<Place>,
-        /// Whether that is a function which the slower arm alone runs, and under which there is more than the cause carries.
+        /// Whether that is a function which the slower arm alone runs, and under which there is as much as the cause carries.
         alone: bool,
         /// The slower arm.
         slower: String,
@@ -153,12 +156,12 @@ pub(crate) fn next(
     })
 }
 
-/// Where to look: in the function that the slower arm alone runs, where there is more under it than the first cause carries.
+/// Where to look: in the function that the slower arm alone runs, where there is as much under it as the first cause carries.
 fn place(first: &Cause, new_functions: &[NewFunction]) -> (Option<Place>, bool) {
     let holds_more = |found: &&NewFunction| {
         found.arm == first.arm
             && found.only_in == *slower(first)
-            && found.delta_ns.abs() >= first.ns_per_request.abs()
+            && found.delta_ns.abs() >= AS_MUCH * first.ns_per_request.abs()
     };
     let Some(found) = new_functions.iter().find(holds_more) else { return (first.place.clone(), false) };
     let known = first.place.clone().filter(|place| place.function == found.function);

@@ -302,6 +302,26 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_is_in_the_package_that_has_most_of_it_and_not_in_the_runtime_of_the_language() {
+        let id = CauseId::SyncWrites;
+        let of = |package: &str, function: &str, ns| {
+            let path = ["user", "own code", package].map(str::to_owned).to_vec();
+            AttributionRow { path, ..row(id, place(function, 1), ns) }
+        };
+        let rows = [
+            of("asyncio", "writelines", 100.0),
+            of("redis-server", "[redis-server]", 80.0),
+            of("redis-server", "dictNext", 70.0),
+            of("redis-server", "keysCommand", 60.0),
+            of("v8", "Map.prototype.set", 900.0),
+        ];
+        let at = |rows: &[AttributionRow]| cause(300.0, Vec::new()).placed(rows.iter(), &[], &[]).place;
+        assert_eq!(at(&rows), place("dictNext", 1));
+        assert_eq!(at(&rows[..1]), place("writelines", 1));
+        assert_eq!(at(&rows[4..]), place("Map.prototype.set", 1), "nobody else is seen");
+    }
+
+    #[test]
     fn what_threads_wait_for_is_where_they_wait() {
         let ended = EndedWaits {
             cause: CauseId::SyncWrites,

@@ -453,6 +453,12 @@ mod tests {
             ("java.util.HashMap$KeySet.iterator", "HashMap$KeySet.iterator"),
             ("a.b.Directives$$Lambda$274/0x00007f085424c968.apply", "Directives$$Lambda.apply"),
             ("main.Server.handle", "main.Server.handle"),
+            ("Builtins_MapPrototypeSet", "Map.prototype.set"),
+            (
+                "v8::internal::Builtin_DatePrototypeToLocaleDateString(int, unsigned long*, v8::internal::Isolate*)",
+                "Date.prototype.toLocaleDateString",
+            ),
+            ("Builtins_LoadIC_Megamorphic", "Builtins_LoadIC_Megamorphic"),
             (
                 "<hyper::proto::h1::role::Server as hyper::proto::h1::Http1Transaction>::parse",
                 "Server::parse",

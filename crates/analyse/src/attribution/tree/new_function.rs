@@ -260,6 +260,19 @@ mod tests {
     }
 
     #[test]
+    fn what_v8_has_for_all_programs_is_told_where_nobody_is_seen_to_call_it() {
+        let date = |caller: &str| {
+            let under = "v8::internal::Builtin_DatePrototypeToLocaleDateString(int);icu_78::Calendar::add";
+            let stack = format!("main;serve;{caller}{under}");
+            let stacks =
+                [("main;serve;render", 100), (stack.as_str(), 100), ("main;serve|__x64_sys_write", 100)];
+            found(&PLAIN, &stacks, 1000.0, true).unwrap().0
+        };
+        assert_eq!(date(""), "Date.prototype.toLocaleDateString");
+        assert_eq!(date("written;"), "written");
+    }
+
+    #[test]
     fn what_came_under_it_is_not_new() {
         // What the other arm runs as well: all that is new is a wrapper around it.
         let wrapped = [("main;serve;wrap;render", 200), ("main;serve|__x64_sys_write", 100)];
