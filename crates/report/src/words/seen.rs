@@ -64,7 +64,7 @@ pub(super) fn words(seen: &Seen) -> String {
                 true => format!("about {most:.1}"),
                 false => format!("between {fewest:.1} and {most:.1}"),
             };
-            let what = waits_for.map_or("a lock, a pool or a limit with few places", waits_for_words);
+            let what = waits_for.map_or("a lock, a pool, few threads or another limit", waits_for_words);
             format!(
                 "serving {served} of the {in_flight:.0} requests under way at a time{place}: at the equal rate it answers in \
                  {unhurried}, at capacity in {response}, while its CPUs are idle ({what})"

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Samples;
-use super::place::leaf;
+use super::place::{entered, leaf};
 use crate::attribution::profile::{asks_for_work, is_built_in};
 use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
@@ -55,6 +55,9 @@ pub struct NewFunction {
     pub share: f64,
 }
 
+/// What stands for the library of a system call.
+const KERNEL: &str = "[kernel]";
+
 /// A function by its name and that of its file or library.
 type Name<'a> = (&'a str, &'a str);
 
@@ -67,8 +70,8 @@ struct Under<'a> {
     /// How many functions are above it at least.
     depth: usize,
     frame: Option<&'a Frame>,
-    /// What it calls itself, of both arms.
-    calls: BTreeMap<Name<'a>, [f64; 2]>,
+    /// What it calls itself, and the system call that is made below that, of both arms.
+    calls: BTreeMap<[Option<Name<'a>>; 2], [f64; 2]>,
 }
 
 /// The function of one arm; `names` are those of the baseline and the arm.
@@ -88,9 +91,10 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
             && one.ns[fast] <= HARDLY * one.ns[slow].min(whole[fast])
             && *held > SURE * one.variance.sqrt()
     };
-    let asks = |one: &&Under| {
-        one.frame.is_some_and(|frame| asks_for_work(frame) && !BEGINNINGS.contains(&frame.name.as_str()))
-    };
+    // Closures that were inlined (`{closure#0}` in Rust's debug information) name nothing.
+    let says_nothing = |name: &str| name.starts_with('{') || BEGINNINGS.contains(&name);
+    let asks =
+        |one: &&Under| one.frame.is_some_and(|frame| asks_for_work(frame) && !says_nothing(&frame.name));
     let all: Vec<(&Under, f64)> =
         under.values().filter(asks).map(|one| (one, held(one))).filter(tells).collect();
     // What a language has for all programs is called by somebody: only where that is not seen, as in code of one piece, does it tell.
@@ -114,20 +118,31 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
 }
 
 /// Time of what a function calls and the fast arm runs too, where the slow one runs most of that no more but under the function; of what
-/// it runs many times over, the fast arm's.
+/// it runs many times over, the fast arm's. Likewise of system calls, which others make in the fast arm.
 fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -> f64 {
-    let has_moved = |(name, ns): &(&Name, &[f64; 2])| {
-        under.get(*name).is_some_and(|all| {
-            let elsewhere = all.ns[slow] - ns[slow];
-            all.ns[fast] > HARDLY * ns[slow] && elsewhere < MOST * all.ns[fast]
-        })
+    let sums = |which: usize| {
+        let mut sums: BTreeMap<Name, f64> = BTreeMap::new();
+        let named = one.calls.iter().filter_map(|(names, ns)| Some((names[which]?, ns[slow])));
+        named.for_each(|(name, ns)| *sums.entry(name).or_default() += ns);
+        sums
     };
-    let is_asked_for = |ns: f64, before: f64| ns > MUCH_MORE * before;
-    let of_fast = |(name, ns): (&Name, &[f64; 2])| match under[name].ns[fast] {
-        before if is_asked_for(ns[slow], before) => before,
-        _ => ns[slow],
+    // Share of what is below a function, or in a call, that has not moved.
+    let kept = |sums: &BTreeMap<Name, f64>, name: Option<Name>| {
+        let Some((all, own)) = name.and_then(|name| Some((under.get(&name)?, *sums.get(&name)?))) else {
+            return 1.0;
+        };
+        let (before, elsewhere) = (all.ns[fast], all.ns[slow] - own);
+        match before > HARDLY * own && elsewhere < MOST * before {
+            true if own > MUCH_MORE * before => 1.0 - before / own,
+            true => 0.0,
+            false => 1.0,
+        }
     };
-    one.calls.iter().filter(has_moved).map(of_fast).sum()
+    let [called, made] = [0, 1].map(sums);
+    let moved = |(names, ns): (&[Option<Name>; 2], &[f64; 2])| {
+        ns[slow] * (1.0 - kept(&called, names[0]).min(kept(&made, names[1])))
+    };
+    one.calls.iter().map(moved).sum()
 }
 
 /// Adds what is under each function of an arm; nothing where callers are not known, or nothing was sampled.
@@ -172,11 +187,13 @@ fn put<'a>(
     stack: &'a Stack,
     each_ns: f64,
 ) {
+    let is_call = |frame: &&Frame| frame.kernel && entered(&frame.name).is_some();
     let named =
         |frame: &&Frame| frame.resolved && !frame.kernel && frame.name != SPINNING && !frame.name.is_empty();
     // Two versions of a program lie in two folders.
     let file = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
     let name = |frame: &'a Frame| (frame.name.as_str(), file(frame.file.as_deref().unwrap_or(&frame.module)));
+    let call = profile.frames_of(stack).find(is_call).map(|frame| (frame.name.as_str(), KERNEL));
     let frames: Vec<&Frame> = profile.frames_of(stack).filter(named).collect();
     let ns = stack.samples as f64 * each_ns;
     for (depth, frame) in frames.iter().enumerate() {
@@ -188,9 +205,11 @@ fn put<'a>(
         one.frame = one.frame.or(Some(frame));
         one.ns[arm] += ns;
         one.variance += ns * each_ns;
-        if let Some(called) = frames[depth..].iter().find(|called| name(called) != name(frame)) {
-            one.calls.entry(name(called)).or_default()[arm] += ns;
-        }
+        let called = frames[depth..].iter().map(|called| name(called)).find(|called| *called != name(frame));
+        one.calls.entry([called, call]).or_default()[arm] += ns;
+    }
+    if let Some(call) = call {
+        under.entry(call).or_default().ns[arm] += ns;
     }
 }
 
@@ -303,6 +322,19 @@ mod tests {
         let (function, _, share) = found(&batched, &each, 900.0, true).unwrap();
         assert_eq!(function, "end");
         assert!((share - 1.0).abs() < 0.1, "{share}");
+    }
+
+    #[test]
+    fn a_call_that_other_functions_make_in_the_other_arm_came_under_it() {
+        let polls = [("main;poll;poll_write", 100), ("main;poll;poll_write|__x64_sys_sendto", 100)];
+        let flushes = [
+            ("main;serve;flush;write_all", 60),
+            ("main;serve;price", 140),
+            ("main;serve;flush;write_all|__x64_sys_sendto", 100),
+        ];
+        let (function, _, share) = found(&polls, &flushes, 1000.0, true).unwrap();
+        assert_eq!(function, "price", "both send");
+        assert!((share - 1.4).abs() < 0.01, "{share}");
     }
 
     #[test]

@@ -241,7 +241,7 @@ pub(super) fn named(frame: &Frame) -> String {
 }
 
 /// The system call whose entry a function of the kernel is.
-fn entered(function: &str) -> Option<&str> {
+pub(super) fn entered(function: &str) -> Option<&str> {
     let name = ENTRIES.iter().find_map(|entry| function.strip_prefix(entry))?;
     // Link-time optimisation leaves suffixes such as `.isra.0`.
     Some(call_name(name.split('.').next().unwrap_or(name)))
