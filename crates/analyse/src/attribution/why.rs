@@ -45,8 +45,10 @@ const RULED_OUT: f64 = 0.10;
 /// Parts that are named of a side whose parts are unsure.
 const EXAMPLES_OF_UNSURE: usize = 2;
 
-/// Standard errors that a small suspect may be larger by and is still small; and how many times as much as all that is named a function
-/// holds that is told before it.
+/// So many times as much as all that is named, a function that one arm alone runs is told before it.
+const MORE_THAN_NAMED: f64 = 2.0;
+
+/// Standard errors that a small suspect may be larger by and is still small.
 const TWICE: f64 = 2.0;
 
 /// What a detector says.
@@ -217,7 +219,7 @@ fn only_there(pair: &Pair, suspects: &[Suspect], sides: &[Suspect]) -> Option<Su
     let named = || suspects.iter().chain(sides).filter(|one| one.all_ns() > 0.0 && is_named(pair, one));
     let named_ns: f64 = named().map(Suspect::all_ns).sum();
     let is_told = named().any(|one| one.id == CauseId::OwnCode);
-    code::only_there(pair).filter(|only| !is_told && only.ns >= TWICE * named_ns)
+    code::only_there(pair).filter(|only| !is_told && only.ns >= MORE_THAN_NAMED * named_ns)
 }
 
 /// What the slower arm waits for: the first cause where most of the gap is idle time, else the first that is a wait, if its CPUs are not full.

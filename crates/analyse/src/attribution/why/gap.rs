@@ -54,7 +54,7 @@ impl<'a> Pair<'a> {
             let has_no_more = slow.full || slow.crowded && cpu == Some(*arm_slower);
             !has_no_more || (slow.one_thread_full && !fast.one_thread_full)
         });
-        // What is full and answers less uses more for each request, also where that is open by itself.
+        // A full server that answers less uses more for each request, also where the interval of that leaves it open.
         let uses_more = |arm_slower: &bool| (arm.cpu.total > baseline.cpu.total) == *arm_slower;
         let arm_slower = waits.or(cpu).or(rate.filter(uses_more))?;
         let decides = if waits.is_none() && cpu.is_some() { of_cpu } else { of_rate };
