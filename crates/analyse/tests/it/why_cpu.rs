@@ -99,7 +99,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
 #[test]
 fn what_is_to_be_mended_is_named_by_its_function() {
     let next = |function: &str| analyse(&sampled(function)).next.unwrap();
-    let only = "mend what only pr runs, price_of_everything, and measure again";
+    let only = "mend price_of_everything, which only pr runs, and measure again";
     assert_eq!(next("main;serve;price_of_everything"), only);
     // What both run has no such function.
     assert_eq!(next("main;serve"), "mend 'its own code' in pr, most of it in serve, and measure again");

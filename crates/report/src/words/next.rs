@@ -45,7 +45,7 @@ fn reason(reason: &NextReason) -> String {
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
         ),
         NextReason::Cause { place: Some(place), alone: true, slower, advice: Advice::Mend, .. } => {
-            format!("mend what only {slower} runs, {}, and measure again", short(place))
+            format!("mend {}, which only {slower} runs, and measure again", short(place))
         }
         NextReason::Cause { id, place, slower, advice, .. } => {
             about_cause(*id, place.as_ref(), slower, *advice)
@@ -71,7 +71,7 @@ fn about_cause(id: CauseId, place: Option<&Place>, slower: &str, advice: Advice)
         }
         Advice::Mend => match place {
             Some(place) => {
-                format!("mend '{cause}' in {slower}, most of it in {}, and measure again", at(place))
+                format!("mend '{cause}' in {slower}, most of it in {}, and measure again", short(place))
             }
             None => format!("mend '{cause}' in {slower}, and measure again"),
         },
