@@ -56,6 +56,15 @@ pub struct Place {
     pub commit: Option<String>,
 }
 
+impl Place {
+    /// The function of a frame, with its line. A line in the assembler of a C library is none that anybody looks for.
+    pub(crate) fn of(frame: &Frame, function: String) -> Self {
+        let is_assembler = frame.file.as_ref().is_some_and(|file| file.ends_with(".S"));
+        let (file, line) = if is_assembler { (None, None) } else { (frame.file.clone(), frame.line) };
+        Self { function, file, line, commit: None }
+    }
+}
+
 /// How often something was done for a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeafCount {
@@ -385,7 +394,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], counts: Option<(f64, f
 }
 
 fn place_of(frame: &Frame) -> Place {
-    Place { function: named(frame), file: frame.file.clone(), line: frame.line, commit: None }
+    Place::of(frame, named(frame))
 }
 
 /// How often what a leaf is part of is done for a request. Switches are counted of the whole server: they are those of one leaf where

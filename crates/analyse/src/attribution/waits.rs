@@ -104,12 +104,25 @@ fn add(sum: &mut WaitRow, row: &WaitRow) {
 
 /// A function as a place.
 pub(crate) fn place(frame: &Frame) -> Place {
-    Place { function: brief(&frame.name), file: frame.file.clone(), line: frame.line, commit: None }
+    Place::of(frame, brief(&frame.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_assembler_of_a_c_library_is_no_place() {
+        let frame = |file: &str| Frame {
+            name: "readlink".to_owned(),
+            file: Some(file.to_owned()),
+            line: Some(117),
+            ..Frame::default()
+        };
+        let at = |file| (place(&frame(file)).file.is_some(), place(&frame(file)).line);
+        assert_eq!(at("../sysdeps/unix/syscall-template.S"), (false, None));
+        assert_eq!(at("io/readlink.c"), (true, Some(117)));
+    }
 
     #[test]
     fn files_of_an_arm_from_git_are_named_from_its_checkout_on() {

@@ -56,10 +56,10 @@ fn different(name: &str, arm: &str, found: Unlike, allowed: bool) -> Gate {
 
 /// What differs between the answers to the load, where those to the first question were alike.
 fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<Unlike> {
-    // Requests that are drawn bring a mean that chance moves.
-    if !matches!(sheet.plan().workload.job.requests, Requests::Same(_))
-        || sheet.plan().workload.same == Same::Status
-    {
+    let workload = &sheet.plan().workload;
+    // Chance moves the mean where requests are drawn, and where answers are cut off.
+    let comparable = matches!(workload.job.requests, Requests::Same(_)) && !workload.job.is_cut();
+    if !comparable || workload.same == Same::Status {
         return None;
     }
     let (base, other) = (bytes_per_answer(sheet, sheet.baseline())?, bytes_per_answer(sheet, arm)?);

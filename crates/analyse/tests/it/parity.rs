@@ -1,6 +1,7 @@
 //! Answers that differ: what is caught, how it is named, and what comes of it.
 
 use analyse::{Metric, Verdict};
+use model::job::Protocol;
 use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Run};
 
@@ -146,5 +147,16 @@ fn answers_that_grow_under_load_are_no_longer_the_same() {
             "{}",
             gate.text
         );
+    }
+}
+
+#[test]
+fn of_streams_that_are_cut_off_the_bytes_that_had_come_are_not_compared() {
+    for (most, ok) in [(None, false), (Some(3), true)] {
+        let mut run = pair(1.0);
+        run.manifest.plan.workload.job.protocol = Protocol::Events { most };
+        change(&mut run, "pr", 0, |window| window.load.bytes_read *= 2);
+        let gate = gates(&analyse(&run), GateId::Parity)[0].clone();
+        assert_eq!(gate.ok, ok, "{most:?}: {}", gate.text);
     }
 }

@@ -296,6 +296,12 @@ impl Job {
         matches!(self.protocol, Protocol::Events { .. })
     }
 
+    /// Whether an answer is cut off by who asks: how many bytes of it had come by then is chance.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        matches!(self.protocol, Protocol::Events { most: Some(_) })
+    }
+
     /// The job with requests of HTTP in the place of messages, and of streams of events.
     #[must_use]
     pub fn over_http(self) -> Self {

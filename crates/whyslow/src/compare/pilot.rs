@@ -20,7 +20,7 @@ use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
-/// How long it is watched whether a request gets cheaper.
+/// How long it is watched whether a request gets cheaper, where it may be warmed up for as long.
 const WATCH: Duration = Duration::from_millis(1500);
 /// Longest such load of an arm that compiles while it runs: its rate is then of the right size.
 const WARM_JIT: Duration = Duration::from_secs(3);
@@ -220,7 +220,8 @@ impl Bench<'_> {
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
         piloted.start += begun.elapsed();
         let job = &self.plan.workload.job;
-        let outcome = look(&mut together, connections, job, &self.warming(), piloted);
+        let watch = WATCH.min(self.plan.timing.warmup_cap.0);
+        let outcome = look(&mut together, connections, job, (&self.warming(), watch), piloted);
         let ended = Instant::now();
         together.end();
         piloted.start += ended.elapsed();
@@ -428,7 +429,7 @@ fn look(
     together: &mut Together,
     connections: u32,
     job: &Job,
-    timing: &Timing,
+    (timing, watch): (&Timing, Duration),
     piloted: &mut Piloted,
 ) -> Result<(), Early> {
     // What comes later shows that there are too many connections, and need not be waited for.
@@ -440,7 +441,7 @@ fn look(
     let warmed = loop {
         let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
         course.add(&warmed.slice, &warmed.observed.target);
-        if begun.elapsed() >= WATCH && course.is_over(timing) {
+        if begun.elapsed() >= watch && course.is_over(timing) {
             break warmed;
         }
     };

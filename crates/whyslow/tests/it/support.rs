@@ -34,7 +34,7 @@ pub(crate) fn arms() -> &'static Path {
 
 /// A small comparison whose warm-up has one length, so that a busy machine takes no longer.
 pub(crate) const SHORT: [&str; 10] =
-    ["--blocks", "1", "--cycles", "2", "--warmup", "200ms", "--warmup-cap", "1s", "--connections", "4"];
+    ["--blocks", "1", "--cycles", "2", "--warmup", "100ms", "--warmup-cap", "300ms", "--connections", "4"];
 
 /// A folder of its own for each call, empty.
 pub(crate) fn fresh_folder() -> PathBuf {

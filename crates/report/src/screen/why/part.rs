@@ -1,6 +1,6 @@
 //! Parts of a gap in words: causes, and nodes of the tree.
 
-use analyse::{Blocked, Carries, Cause, EndedWaits, Findings, GapNode, Grade, Seen, ServiceGap};
+use analyse::{Blocked, Carries, Cause, EndedWaits, Findings, GapNode, Grade, LeafCount, Seen, ServiceGap};
 use model::plan::CauseId;
 use model::record::{EndedBy, WaitsFor};
 
@@ -55,7 +55,7 @@ impl Part {
     fn of_node(findings: &Findings, node: &GapNode) -> Self {
         let counts = node.count.map_or_else(String::new, |both| {
             let kind = node.cause.map_or("", |id| switches_are(findings, &node.arm, id));
-            format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
+            format!("{}{kind}", a_request(both))
         });
         let asked_by =
             asked_by(node).filter(|_| node.via.as_ref().is_none_or(|via| !node.path.contains(via)));
@@ -85,6 +85,11 @@ impl Part {
             ),
         }
     }
+}
+
+/// How often a request does something, in the baseline and in the arm.
+fn a_request(times: LeafCount) -> String {
+    format!(", {} → {} a request", count(times.baseline), count(times.arm))
 }
 
 /// What is waited for, where that is known better than by the name of the cause: the lock of a file; another thread, which may hold no lock;
@@ -167,16 +172,23 @@ fn counted_rows(findings: &Findings, arm: &str, nodes: &[GapNode]) -> Vec<(Cause
     let row = |cause: &Cause| {
         let all = findings.said.iter().chain(&findings.smaller);
         // What is counted is a call; entering the kernel for it has no name of its own.
-        let own = all.filter(|node| node.arm == arm && node.cause == Some(cause.id) && node.count.is_some());
-        let mut calls: Vec<&str> = Vec::new();
-        for call in own.map(|node| node_name(&node.path)) {
-            if calls.len() < CALLS && !calls.contains(&call) {
-                calls.push(call);
+        let own = all.filter(|node| node.arm == arm && node.cause == Some(cause.id));
+        let mut calls: Vec<(&str, LeafCount)> = Vec::new();
+        for (call, times) in own.filter_map(|node| Some((node_name(&node.path), node.count?))) {
+            if calls.len() < CALLS && !calls.iter().any(|(other, _)| *other == call) {
+                calls.push((call, times));
             }
         }
-        let colon = if calls.is_empty() { "" } else { ": " };
-        let what = format!("{}{colon}{}", cause_words(cause.id), calls.join(", "));
-        (cause.id, Part::with_words(cause, format!("{what}{}", how_often(findings, cause))))
+        let often = match (cause.id, &calls[..]) {
+            // How often it happens is the sum of all calls there are: more than those that have names here.
+            (CauseId::ExtraSyscalls, [(_, times)]) => a_request(*times),
+            (CauseId::ExtraSyscalls, [_, _, ..]) => format!("{} in all", how_often(findings, cause)),
+            _ => how_often(findings, cause),
+        };
+        let names: Vec<&str> = calls.iter().map(|(call, _)| *call).collect();
+        let colon = if names.is_empty() { "" } else { ": " };
+        let what = format!("{}{colon}{}", cause_words(cause.id), names.join(", "));
+        (cause.id, Part::with_words(cause, format!("{what}{often}")))
     };
     counted.map(row).collect()
 }
@@ -233,7 +245,7 @@ fn writes(cause: &Cause) -> Option<String> {
         _ => None,
     })?;
     let [from, to] = if says.of.is_some() { [slow, fast] } else { [fast, slow] };
-    Some(format!(", {} → {} a request", count(from), count(to)))
+    Some(a_request(LeafCount { baseline: from, arm: to }))
 }
 
 /// How often it happens for a request, in the baseline and in the arm.
@@ -246,7 +258,8 @@ fn counts(findings: &Findings, arm: &str, id: CauseId) -> String {
     match lines.first() {
         None => String::new(),
         Some(line) if line.unit == "count" => {
-            format!(", {} → {} a request{}", count(from), count(to), switches_are(findings, arm, id))
+            let often = a_request(LeafCount { baseline: from, arm: to });
+            format!("{often}{}", switches_are(findings, arm, id))
         }
         Some(_) => format!(", {}", from_to(from, to)),
     }

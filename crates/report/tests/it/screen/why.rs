@@ -169,6 +169,26 @@ fn calls_of_one_counted_cause_have_one_row_where_none_has_most_of_it() {
     assert!(text.contains("close on TCP for flush, 0.00 → 0.50 a request"), "{text}");
 }
 
+/// The row of a call that is made more often has that call's counts, and not those of all calls.
+#[test]
+fn calls_that_are_made_more_often_have_their_own_counts() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    found.causes = vec![of_gap("pr", "extra_syscalls", Grade::ConsistentWith, 1500.0, 1500.0)];
+    found.ledger = [("syscall:readlink", 0.0, 7.99), ("syscall:statx", 3.0, 2.0), ("syscall:read", 6.0, 6.0)]
+        .map(|(id, from, to)| counted("pr", id, from, to))
+        .to_vec();
+    let part = |call: &str, part: &str, ns, counts| {
+        node(&["kernel", call, "files", part], ns, "extra_syscalls", Some(counts))
+    };
+    let readlink = [0.0, 7.99];
+    found.said = vec![part("readlink", "walk", 800.0, readlink), part("readlink", "read", 700.0, readlink)];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("more system calls: readlink, 0.00 → 7.99 a request "), "{text}");
+    found.said[1] = part("openat", "open", 700.0, [0.0, 1.0]);
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("more system calls: readlink, openat, 9.00 → 16.0 a request in all "), "{text}");
+}
+
 /// Of several arms each has two rows of causes: what goes the other way has none, and is not taken off what goes with the gap.
 #[test]
 fn parts_that_go_both_ways_are_not_one_sum() {

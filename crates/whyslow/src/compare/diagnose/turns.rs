@@ -55,8 +55,12 @@ pub(in crate::compare) fn seconds(plan: &Plan, fitted: &Fitted) -> f64 {
 }
 
 /// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples, where
-/// there are `spare_s` seconds left for them beside those of the shortest diagnosis.
+/// there are `spare_s` seconds left for them beside those of the shortest diagnosis. A few where there were too few blocks for an interval:
+/// there is no difference to divide.
 pub(in crate::compare) fn sampled_turns(standings: &[Standing], spare_s: f64) -> u32 {
+    if standings.is_empty() {
+        return FEWEST_LONG;
+    }
     let shown = standings.iter().filter(|arm| arm.low > 1.0 || arm.high < 1.0);
     let smallest = shown.map(|arm| arm.ratio.ln().abs()).fold(DIVIDED, f64::min);
     let arms = u32::try_from(standings.len() + 1).unwrap_or(u32::MAX);
@@ -108,7 +112,7 @@ mod tests {
             sampled_turns(&standings, spare_s)
         };
         let turns = |ratios: &[f64]| in_time(ratios, f64::INFINITY);
-        assert_eq!(turns(&[2.0]), SAMPLED);
+        assert_eq!((turns(&[]), turns(&[2.0])), (FEWEST_LONG, SAMPLED));
         // Not shown: one is inside the interval.
         assert_eq!(turns(&[1.005]), SAMPLED);
         assert_eq!((turns(&[1.3]), turns(&[1.2]), turns(&[1.05]), turns(&[0.95])), (14, 28, 60, 60));
