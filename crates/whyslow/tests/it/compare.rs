@@ -172,7 +172,7 @@ fn an_allowed_difference_is_measured_at_a_rate_and_told() {
     let folder = fresh_folder();
     let (main, pr) = (arm("main", "none"), arm("pr", "header"));
     let args = ["compare", &main, &pr, "--allow-difference", "--rate", "200", "--format", "json"];
-    let printed = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    let printed = whyslow_in(&folder, &[&args[..], &["--no-why"], &SHORT].concat());
     assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     let json = printed.json();
     assert_eq!(json["condition"], "200 requests/s");

@@ -17,7 +17,7 @@ const FAULTS: [(&str, FailureKind, &str); 5] = [
 fn each_is_a_typed_row_and_the_others_go_on() {
     let folder = fresh_folder();
     let mut args: Vec<String> =
-        ["compare", "--equal-rates", "none", "--ready-limit", "2s"].map(str::to_owned).to_vec();
+        ["compare", "--equal-rates", "none", "--no-why", "--ready-limit", "2s"].map(str::to_owned).to_vec();
     args.extend(["--out", "run", "--format", "json"].map(str::to_owned));
     args.extend(SHORT.map(str::to_owned));
     args.push(arm("main", "none"));
@@ -111,7 +111,7 @@ fn a_server_that_begins_a_session_of_its_own_is_measured_like_any_other() {
     let folder = fresh_folder();
     let daemon = arm("main", "none").replacen("main=", "main=setsid --wait ", 1);
     let pr = arm("pr", "none");
-    let args = ["compare", &daemon, &pr, "--equal-rates", "none", "--format", "json"];
+    let args = ["compare", &daemon, &pr, "--equal-rates", "none", "--no-why", "--format", "json"];
     let said = whyslow_in(&folder, &[&args[..], &SHORT].concat()).json();
     for arm in said["arms"].as_array().unwrap() {
         assert_eq!((&arm["ok"], arm["requests"].as_u64() > Some(0)), (&true.into(), true), "{arm}");

@@ -27,7 +27,7 @@ fn ladder(args: &[&str]) -> Printed {
 
 #[test]
 fn the_declared_rungs_are_climbed() {
-    let short = ["--cycles", "2", "--warmup", "200ms", "--warmup-cap", "500ms", "--blocks", "2"];
+    let short = ["--no-why", "--cycles", "2", "--warmup", "200ms", "--warmup-cap", "500ms", "--blocks", "2"];
     let json = ladder(&[&["steps", "--format", "json", "--connections", "4"], &short[..]].concat()).json();
     assert_eq!(json["steps"], serde_json::json!(["steps", "steps@two"]), "{json}");
     let rung = &json["metrics"][0]["rungs"][0];

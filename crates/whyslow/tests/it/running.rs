@@ -109,7 +109,7 @@ fn where_its_cpu_time_is_not_known_rate_and_response_decide_and_it_is_said() {
     // A process that does nothing stands for one that is not the server.
     let mut idle = Command::new("sleep").arg("600").spawn().unwrap();
     let watch = format!("old={}", idle.id());
-    let (printed, _) = compare(&[&server.arm("old"), &arm("new", "none"), "--watch-pid", &watch]);
+    let (printed, _) = compare(&[&server.arm("old"), &arm("new", "none"), "--watch-pid", &watch, "--no-why"]);
     idle.kill().unwrap();
     idle.wait().unwrap();
     let json = printed.json();

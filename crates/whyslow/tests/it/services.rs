@@ -143,7 +143,7 @@ fn what_is_verified_searched_and_climbed_has_its_services_too() {
 
     let out = repository.cache.with_file_name("ladder");
     let args = ["ladder", "git:HEAD~1", "--steps", "HEAD,.", "--equal-rates", "none", "--format", "json"];
-    let more = ["--config", "whyslow.toml", "--out", out.to_str().unwrap()];
+    let more = ["--no-why", "--config", "whyslow.toml", "--out", out.to_str().unwrap()];
     let ladder = repository.whyslow(&[&args[..], &SHORT, &more].concat()).json();
     assert_eq!(ladder["steps"], serde_json::json!(["HEAD-1", "HEAD", "worktree"]), "{ladder}");
     let refused = repository.whyslow(&["ladder", "git:HEAD"]);
