@@ -18,8 +18,8 @@ use profile::ProfileDifference;
 use seen::Seen;
 use split::Split;
 use tree::AttributionRow;
+use tree::gap_function::GapFunction;
 use tree::gap_nodes::{GapNode, Said, gap_nodes};
-use tree::new_function::NewFunction;
 use tree::place::Leaf;
 use waits::WaitRow;
 use why::{LedgerLine, Material, RestOfGap, Why};
@@ -42,7 +42,7 @@ pub(crate) struct Attribution {
     /// What is left of each, as far as it has names.
     pub(crate) smaller: Vec<GapNode>,
     /// Of each gap in CPU time that was shown, the function seen in one arm alone under which most of it is.
-    pub(crate) new_functions: Vec<NewFunction>,
+    pub(crate) gap_functions: Vec<GapFunction>,
     /// What explains the difference, most important first.
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
@@ -67,8 +67,8 @@ impl Attribution {
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
         let profiles = profile::all(facts);
         let mut tree = if asked { tree::all(facts) } else { Vec::new() };
-        let mut new_functions = if asked { tree::new_functions(facts) } else { Vec::new() };
-        let material = Material { facts, gates, comparisons, tree: &tree, new_functions: &new_functions };
+        let mut gap_functions = if asked { tree::gap_functions(facts) } else { Vec::new() };
+        let material = Material { facts, gates, comparisons, tree: &tree, gap_functions: &gap_functions };
         let why = if asked { why::explain(&material) } else { Why::default() };
         for (arm, causes) in &why.belongs {
             let of_arm = tree.iter_mut().filter(|(_, row)| row.arm == *arm);
@@ -80,7 +80,7 @@ impl Attribution {
         let shown =
             |arm: &str| split::is_decided(comparisons, arm) || why.in_cpu.iter().any(|own| own == arm);
         let said = all_gap_nodes(sheet, shown, &tree);
-        new_functions.retain(|function| shown(&function.arm));
+        gap_functions.retain(|function| shown(&function.arm));
         let causes = unless_said([split, why.causes].concat(), &said.rows);
         let waited = if asked { waits::rows(facts) } else { Vec::new() };
         let parked = if asked { parked::rows(facts) } else { Vec::new() };
@@ -89,7 +89,7 @@ impl Attribution {
         Self {
             said: said.rows,
             smaller: said.smaller,
-            new_functions,
+            gap_functions,
             causes: most_important_first(sheet, causes, &why.first),
             ledger: why.ledger,
             waited,

@@ -14,8 +14,8 @@ use crate::attribution::parked::ParkedRow;
 use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
 use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::gap_function::GapFunction;
 use crate::attribution::tree::gap_nodes::GapNode;
-use crate::attribution::tree::new_function::NewFunction;
 use crate::attribution::waits::WaitRow;
 use crate::attribution::why::{LedgerLine, RestOfGap};
 use crate::facts::Facts;
@@ -91,7 +91,7 @@ pub struct Findings {
     /// For each gap in CPU per request: the function that only one arm runs and under which most of the gap lies, if there is
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub new_functions: Vec<NewFunction>,
+    pub gap_functions: Vec<GapFunction>,
     /// What services beside use for each arm but the baseline.
     #[serde(default)]
     pub services: Vec<ServiceGap>,
@@ -321,7 +321,7 @@ pub fn analyse(run: &Run) -> Findings {
         attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
         said: attribution.said,
         smaller: attribution.smaller,
-        new_functions: attribution.new_functions,
+        gap_functions: attribution.gap_functions,
         waits: attribution.waited,
         goroutines: attribution.parked,
         ledger: attribution.ledger,

@@ -33,8 +33,8 @@ pub use attribution::seen::{
     Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Meanwhile, ParkedSeen, Seen,
 };
 pub use attribution::split::{Split, SplitIntervals};
+pub use attribution::tree::gap_function::GapFunction;
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
-pub use attribution::tree::new_function::NewFunction;
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_ONES};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::{LedgerLine, RestOfGap};
@@ -54,7 +54,7 @@ pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,
 };
-pub use facts::functions::below_packages;
+pub use facts::functions::{STANDARD_LIBRARY, below_packages};
 pub use facts::metric::{Metric, per_request};
 pub use facts::observed::{Blocked, Counted};
 pub use facts::passes::{MAX_SLOWDOWN, PassFault, PassFindings, PassSays};

@@ -6,7 +6,7 @@ use model::record::{Manifest, RunStatus, without_values};
 use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
 use crate::attribution::tree::Place;
-use crate::attribution::tree::new_function::NewFunction;
+use crate::attribution::tree::gap_function::GapFunction;
 use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
@@ -19,7 +19,7 @@ const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("
 const MORE: u32 = 4;
 
 /// Share of what a cause carries from which on a function holds as much.
-const AS_MUCH: f64 = 0.9;
+const AS_MUCH: f64 = 0.75;
 
 /// What to run next.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +82,8 @@ pub enum NextReason {
         place: Option<Place>,
         /// Whether that is a function which the slower arm alone runs, and under which there is as much as the cause carries.
         alone: bool,
+        /// From where that function is called, where this is another package.
+        called_from: Option<Place>,
         /// The slower arm.
         slower: String,
         /// What is to be done about it.
@@ -147,8 +149,15 @@ pub(crate) fn next(
         (_, false) => (Advice::TakeAway, Some("--confirm".to_owned())),
         (_, true) => (Advice::TakeOut, None),
     };
-    let (place, alone) = place(first, &attribution.new_functions);
-    let reason = NextReason::Cause { id: first.id, place, alone, slower: slower(first).clone(), advice };
+    let found = gap_function(first, &attribution.gap_functions);
+    let reason = NextReason::Cause {
+        id: first.id,
+        place: found.map_or_else(|| first.place.clone(), |found| Some(place(first, found))),
+        alone: found.is_some_and(|found| found.grown_ns.is_none()),
+        called_from: found.and_then(|found| found.called_from.clone()),
+        slower: slower(first).clone(),
+        advice,
+    };
     // Only what can be taken away from outside is a command; the same one again would say the same.
     Some(match &added {
         Some(flag) => again.after(reason, std::slice::from_ref(flag)),
@@ -156,18 +165,23 @@ pub(crate) fn next(
     })
 }
 
-/// Where to look: in the function that the slower arm alone runs, where there is as much under it as the first cause carries.
-fn place(first: &Cause, new_functions: &[NewFunction]) -> (Option<Place>, bool) {
-    let holds_more = |found: &&NewFunction| {
+/// The function under which most of the gap is, where there is as much under it as the first cause carries, or that cause works for whatever
+/// runs.
+fn gap_function<'f>(first: &Cause, gap_functions: &'f [GapFunction]) -> Option<&'f GapFunction> {
+    let works_for_it = matches!(first.id, CauseId::Compiling | CauseId::Gc);
+    gap_functions.iter().find(|found| {
         found.arm == first.arm
             && found.only_in == *slower(first)
-            && found.delta_ns.abs() >= AS_MUCH * first.ns_per_request.abs()
-    };
-    let Some(found) = new_functions.iter().find(holds_more) else { return (first.place.clone(), false) };
+            && (works_for_it || found.delta_ns.abs() >= AS_MUCH * first.ns_per_request.abs())
+    })
+}
+
+/// That function, with its line if the cause has one in it.
+fn place(first: &Cause, found: &GapFunction) -> Place {
     let known = first.place.clone().filter(|place| place.function == found.function);
     let function =
         || Place { function: found.function.clone(), file: found.file.clone(), line: None, commit: None };
-    (Some(known.unwrap_or_else(function)), true)
+    known.unwrap_or_else(function)
 }
 
 /// The arm that a cause makes slower.

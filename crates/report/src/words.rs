@@ -82,7 +82,7 @@ impl Wording for Findings {
                 cause.text = causes::sentence(says);
             }
         }
-        for function in &self.new_functions {
+        for function in &self.gap_functions {
             // What carries most of the gap is what the function is there for.
             let mut open = self.causes.iter_mut().filter(|cause| cause.grade != Grade::RuledOut);
             let first = open.find(|cause| cause.arm == function.arm && cause.says.is_some());

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use category::Category;
 pub(crate) use category::{
-    asks_for_work, for_stack as work_of, is_built_in, is_lock, is_own, serves_anyone, without_width,
+    asks_for_work, for_stack as work_of, is_built_in, is_lock, is_of_go, is_own, is_script, serves_anyone,
+    without_width,
 };
 
 use crate::facts::Facts;

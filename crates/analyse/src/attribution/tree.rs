@@ -4,8 +4,8 @@
 //! What no sample stands for is a leaf of its own.
 
 pub(crate) mod drawn;
+pub(crate) mod gap_function;
 pub(crate) mod gap_nodes;
-pub(crate) mod new_function;
 pub(crate) mod place;
 mod sides;
 mod spread;
@@ -28,7 +28,7 @@ use crate::facts::changes::{Change, Changes, Side, within};
 use crate::facts::functions::brief;
 use crate::facts::observed;
 use drawn::{Drawn, Draws};
-use new_function::{NewFunction, new_function};
+use gap_function::{GapFunction, gap_function};
 use place::{Leaf, at_work, interpreted, leaf, named, on_by_name, via};
 use sides::{paired, pooled, samples};
 use table::On;
@@ -462,10 +462,10 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
 }
 
 /// Of every arm, the function seen on one side alone under which most of its gap is, where there is one.
-pub(crate) fn new_functions(facts: &Facts) -> Vec<NewFunction> {
+pub(crate) fn gap_functions(facts: &Facts) -> Vec<GapFunction> {
     let baseline = facts.sheet.baseline();
     let Some(from) = samples(facts, baseline) else { return Vec::new() };
-    let found = |name| new_function([baseline, name], [&from, &samples(facts, name)?]);
+    let found = |name| gap_function([baseline, name], [&from, &samples(facts, name)?]);
     facts.sheet.others().filter_map(found).collect()
 }
 

@@ -29,7 +29,7 @@ use model::record::Run;
 use super::cause::{Carries, Cause, CauseSays, Grade};
 use super::seen::Seen;
 use super::tree::AttributionRow;
-use super::tree::new_function::NewFunction;
+use super::tree::gap_function::GapFunction;
 use super::tree::place::Leaf;
 use crate::facts::Facts;
 use crate::facts::observed::SURE;
@@ -163,7 +163,7 @@ pub(crate) struct Material<'a> {
     pub(crate) gates: &'a [Gate],
     pub(crate) comparisons: &'a [Comparison],
     pub(crate) tree: &'a [(Leaf, AttributionRow)],
-    pub(crate) new_functions: &'a [NewFunction],
+    pub(crate) gap_functions: &'a [GapFunction],
 }
 
 /// Looks for causes of every difference that was shown.
@@ -193,7 +193,14 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
     let (known, unsure) =
         suspects.into_iter().partition(|one| is_named(pair, one) || is_ruled_out(pair, one));
-    let (mut suspects, unsure): (Vec<Suspect>, Vec<Suspect>) = (known, unsure);
+    let (mut suspects, mut unsure): (Vec<Suspect>, Vec<Suspect>) = (known, unsure);
+    for one in &mut unsure {
+        if let Some(part) = cpu::sure_part(pair, one).filter(|part| is_named(pair, part)) {
+            one.ns -= part.ns;
+            suspects.push(part);
+        }
+    }
+    suspects.sort_by(|a, b| b.all_ns().abs().total_cmp(&a.all_ns().abs()));
     let mut told = sides::of_unsure(pair, &unsure);
     let only = only_there(pair, &suspects, &told.sides);
     if only.is_some() {

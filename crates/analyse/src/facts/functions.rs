@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use model::record::{Frame, PHP, PYTHON, RUBY};
 
+/// What a package is called whose files come with Python or Node.
+pub const STANDARD_LIBRARY: &str = "standard library";
+
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
 /// Share of a program's time under a function that says nothing: `main`, and the loop that serves.
@@ -229,7 +232,7 @@ fn by_file(frame: &Frame) -> Option<String> {
         PHP => of_composer(file).unwrap_or(base),
         module => match below_packages(file).and_then(|path| path.split('/').next()) {
             Some(name) => name.strip_suffix(".py").unwrap_or(name),
-            None if is_of_standard_library(file) => "standard library",
+            None if is_of_standard_library(file) => STANDARD_LIBRARY,
             None if module == PYTHON => base,
             None => return None,
         },

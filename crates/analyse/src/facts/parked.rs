@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use model::job::Protocol;
 use model::record::{Frame, PassKind, Waits, WaitsFor, Window};
 
 use super::asker::{asker, place};
@@ -20,6 +21,23 @@ const ANSWERS: [&str; 5] = [
     "github.com/valyala/fasthttp.(*Server).serveConn",
     "google.golang.org/grpc.(*Server).handleStream",
 ];
+
+/// Beginnings of the names of functions that are no handler's: of these servers, and of what they read with.
+const SERVES: [&str; 11] = [
+    "net/http.",
+    "golang.org/x/net/http2.",
+    "github.com/valyala/fasthttp.",
+    "google.golang.org/grpc",
+    "net.",
+    "bufio.",
+    "io.",
+    "crypto/",
+    "internal/",
+    "runtime.",
+    "sync.",
+];
+/// The same of functions that read the request itself, for a handler.
+const READS_REQUEST: [&str; 2] = ["net/http.(*connReader)", "net/http.(*body)"];
 
 /// Goroutines that waited for one thing in one function.
 #[derive(Debug, Clone)]
@@ -63,7 +81,9 @@ pub(crate) fn parked(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Optio
         |of: fn(&Window) -> u64| watched.iter().map(|(window, _)| of(window)).sum::<u64>().max(1) as f64;
     let (wall_ns, requests) = (sum(|window| window.load.window_ns), sum(|window| window.load.requests));
     let mut places: BTreeMap<Key, Lines> = BTreeMap::new();
-    watched.iter().for_each(|(window, waits)| add(&mut places, window, waits));
+    // Who talks over a connection that was upgraded waits for the client in a handler.
+    let asks = !matches!(sheet.plan().workload.job.protocol, Protocol::WebSocket { .. });
+    watched.iter().for_each(|(window, waits)| add(&mut places, window, waits, asks));
     let at = |((waits_for, _, is_asked, answers), lines): (Key, Lines)| {
         let ns: f64 = lines.values().sum();
         let most = lines.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -75,11 +95,15 @@ pub(crate) fn parked(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Optio
     Some(parked)
 }
 
-/// Adds the goroutines of all processes in one window.
-fn add(places: &mut BTreeMap<Key, Lines>, window: &Window, waits: &Waits) {
+/// Adds the goroutines of all processes in one window; of those that wait for the network the ones that `asks` and a handler tell have asked
+/// somebody.
+fn add(places: &mut BTreeMap<Key, Lines>, window: &Window, waits: &Waits, asks: bool) {
     for process in waits.goroutines.iter().filter(|process| process.readings > 0) {
         for leaf in &process.leaves {
             let frames = || waits.frames_of(&leaf.waited_in);
+            if leaf.waits_for == WaitsFor::Network && !(asks && has_asked(frames())) {
+                continue;
+            }
             let place = place(frames).cloned();
             let answers = frames().any(|frame| ANSWERS.contains(&frame.name.as_str()));
             let function = place.as_ref().map(|frame| frame.name.clone());
@@ -87,6 +111,55 @@ fn add(places: &mut BTreeMap<Key, Lines>, window: &Window, waits: &Waits) {
             let at_a_time = leaf.count as f64 / process.readings as f64;
             let line = places.entry(key).or_default().entry(place).or_default();
             *line += at_a_time * window.load.window_ns as f64;
+        }
+    }
+}
+
+/// Whether a goroutine that waits for the network is in a handler that waits for somebody else than the client.
+fn has_asked<'a>(frames: impl Iterator<Item = &'a Frame>) -> bool {
+    let names = frames.map(|frame| frame.name.as_str());
+    let mut served = names.skip_while(|name| !ANSWERS.contains(name));
+    let begins = |name: &str, with: &[&str]| with.iter().any(|begin| name.starts_with(begin));
+    let in_handler = served.any(|name| !begins(name, &SERVES));
+    in_handler && !served.any(|name| begins(name, &READS_REQUEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goroutine_that_waits_for_the_network_has_asked_somebody_or_waits_for_a_request() {
+        let read = "net.(*conn).Read internal/poll.(*FD).Read runtime.netpollblock";
+        let serve = "runtime.goexit net/http.(*conn).serve";
+        let handler = "net/http.serverHandler.ServeHTTP net/http.HandlerFunc.ServeHTTP main.find";
+        for (stack, asked) in [
+            (format!("{serve} bufio.(*Reader).Peek net/http.(*connReader).Read {read}"), false),
+            (format!("{serve} {handler} github.com/miekg/dns.(*Conn).ReadMsg {read}"), true),
+            (
+                format!(
+                    "{serve} {handler} io.ReadAll net/http.(*body).Read net/http.(*connReader).Read {read}"
+                ),
+                false,
+            ),
+            (
+                format!(
+                    "runtime.goexit github.com/valyala/fasthttp.(*Server).serveConn bufio.(*Reader).fill {read}"
+                ),
+                false,
+            ),
+            (
+                format!(
+                    "runtime.goexit github.com/valyala/fasthttp.(*Server).serveConn main.find github.com/valyala/fasthttp.(*HostClient).Do {read}"
+                ),
+                true,
+            ),
+            // The reader of a client's connection: whoever asked waits elsewhere.
+            (format!("runtime.goexit net/http.(*persistConn).readLoop {read}"), false),
+        ] {
+            let frame = |name: &str| Frame { name: name.to_owned(), ..Frame::default() };
+            let frames: Vec<Frame> = stack.split_whitespace().map(frame).collect();
+            assert_eq!(has_asked(frames.iter()), asked, "{stack}");
         }
     }
 }

@@ -99,6 +99,8 @@ pub(crate) struct Waited {
     pub(crate) is_idle: bool,
     /// Whether it waited until somebody sends something, and nobody did in time.
     pub(crate) is_unasked: bool,
+    /// Whether it had begun before watching did: nobody knows where.
+    pub(crate) begun_before: bool,
     /// Of each request, in nanoseconds.
     pub(crate) ns: f64,
     /// How many there are of each request.
@@ -124,6 +126,7 @@ impl Waited {
             is_in_lock: interpreter || is_in_lock_of_ruby || is_in(&LOCKS) && !is_in(&CONDITIONS),
             is_unasked: leaf.ended_by == EndedBy::Timer && in_ruby == Some(InRuby::Select) && is_in(&POLLS),
             is_idle: is_in(&IDLE_THREADS) && asker(waits.frames_of(&leaf.woken_from)).is_none(),
+            begun_before: leaf.waited_in.is_empty(),
             ns: each(leaf.ns),
             count: each(leaf.count),
         }

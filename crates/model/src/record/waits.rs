@@ -98,6 +98,8 @@ pub enum WaitsFor {
     Condition,
     /// Other goroutines that end (`sync.WaitGroup`).
     Group,
+    /// Bytes from the network: the next request, or what the goroutine has asked somebody for.
+    Network,
     /// Something else.
     Other,
 }

@@ -52,7 +52,7 @@ impl BitOr for Marks {
 }
 
 /// Functions by what they say, of all kernels since 5.10. Source: Linux, kernel/futex, fs/sync.c, fs/jbd2, fs/fuse/dev.c,
-/// mm/filemap.c, kernel/exit.c, net/ipv4, net/ipv6, net/unix/af_unix.c, fs/pipe.c, fs/eventfd.c, fs/timerfd.c,
+/// mm/filemap.c, kernel/exit.c, net/ipv4 (tcp_ipv4.c, udp.c), net/ipv6, net/unix/af_unix.c, fs/pipe.c, fs/eventfd.c, fs/timerfd.c,
 /// kernel/time, kernel/locking, fs/locks.c, block/bio.c, block/blk-mq.c.
 const FUNCTIONS: [(Marks, &[&str]); 12] = [
     (
@@ -101,7 +101,10 @@ const FUNCTIONS: [(Marks, &[&str]); 12] = [
             "tcp_v4_do_rcv",
             "tcp_v6_do_rcv",
             "udp_queue_rcv_skb",
+            "udp_queue_rcv_one_skb",
+            "__udp_enqueue_schedule_skb",
             "udpv6_queue_rcv_skb",
+            "udpv6_queue_rcv_one_skb",
         ],
     ),
     (Marks::NET_OUT, &["__ip_queue_xmit", "inet6_csk_xmit", "ip_send_skb", "ip6_send_skb"]),

@@ -57,7 +57,7 @@ pub(super) fn leaves(parked: &[ParkedIn], frames: &[Frame], stacks: Vec<Vec<u32>
     parked.iter().map(of_process).collect()
 }
 
-/// For what a goroutine with this stack waits, outermost function first; nothing where that is the network, or it is the runtime's own.
+/// For what a goroutine with this stack waits, outermost function first; nothing where it is the runtime's own.
 fn waits_for(stack: &[&str]) -> Option<WaitsFor> {
     let begins_in = stack.iter().find(|name| !BEGIN.contains(name))?;
     if begins_in.starts_with("runtime.") && !BEGINS_OWN.contains(begins_in) {
@@ -66,7 +66,7 @@ fn waits_for(stack: &[&str]) -> Option<WaitsFor> {
     let is_means = |name: &&&str| MEANS.iter().any(|begin| name.starts_with(begin));
     let mut means = stack.iter().rev().take_while(is_means);
     if means.clone().any(|name| *name == FOR_NETWORK) {
-        return None;
+        return Some(WaitsFor::Network);
     }
     let of = |name: &&str| {
         let has = |parts: &&[&str]| parts.iter().any(|part| name.contains(part));
@@ -112,7 +112,7 @@ mod tests {
             ),
             (
                 "runtime.goexit net/http.(*conn).serve net.(*conn).Read internal/poll.(*FD).Read internal/poll.(*pollDesc).waitRead internal/poll.runtime_pollWait runtime.netpollblock runtime.gopark",
-                None,
+                Some(WaitsFor::Network),
             ),
             ("runtime.goexit runtime.bgsweep runtime.goparkunlock runtime.gopark", None),
             ("runtime.goexit.abi0 runtime.gcBgMarkWorker runtime.gopark", None),

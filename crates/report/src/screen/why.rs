@@ -2,13 +2,14 @@
 
 mod part;
 
-use analyse::{Cause, Findings, GapNode, Grade, Metric, NewFunction};
+use analyse::{Cause, Findings, GapFunction, GapNode, Grade, Metric, STANDARD_LIBRARY};
 use model::plan::CauseId;
 
-use super::layout::{SCREEN_COLUMNS, and, cut, part_of, short, short_function};
+use super::layout::{SCREEN_COLUMNS, and, cut, from_to, part_of, short, short_function};
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
+use crate::waits::at;
 use crate::words::names::{PARTS, cause_words, counted_by, node_name};
 use part::{Part, of_tree};
 
@@ -113,8 +114,11 @@ impl<'a> Gap<'a> {
             (Some(cpu), None) if cpu_differs(findings, arm) => (cpu, false),
             (_, None) => return None,
         };
-        let (nodes, together) = if idle { Default::default() } else { of_tree(findings, arm) };
+        let (nodes, mut together) = if idle { Default::default() } else { of_tree(findings, arm) };
         let from_tree = !nodes.is_empty();
+        if !from_tree {
+            together = causes.iter().map(|cause| cause.id).collect();
+        }
         let of_cause = |cause: &&Cause| Part::of_cause(findings, cause);
         let mut parts: Vec<Part> = if from_tree { nodes } else { causes.iter().map(of_cause).collect() };
         if parts.is_empty() || ns == 0.0 {
@@ -150,7 +154,7 @@ impl<'a> Gap<'a> {
     fn lines(&self, most: usize) -> Vec<String> {
         let mut lines = vec![cut(&self.title(), SCREEN_COLUMNS)];
         let [with, against] = &self.parts;
-        lines.extend(self.under_new_function(with.first().or(against.first())));
+        lines.extend(self.under_function(with.first().or(against.first())));
         let shown = if with.len() + against.len() > most { most - 1 } else { most };
         let (with_row, with_together) = with.split_at(shown.min(with.len()));
         let (against_row, against_together) = against.split_at((shown - with_row.len()).min(against.len()));
@@ -168,21 +172,26 @@ impl<'a> Gap<'a> {
     }
 
     /// What is left of the gap, and parts that have no row.
-    fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
+    fn left(&self, rest: f64, beside: &[Part]) -> Vec<String> {
         let least = SMALL * self.whole_ns();
-        let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
+        let unknown = self.unknown_ns(rest);
+        let left = if self.from_tree || rest - unknown >= unknown { SMALLER } else { UNKNOWN };
         if !beside.is_empty() {
             let mut words = names(beside);
             words.extend((rest.abs() >= least).then_some(left));
             let ns = rest + beside.iter().map(|part| self.figure(part)).sum::<f64>();
-            Some(self.columns(ns, &and(&words), ""))
+            vec![self.columns(ns, &and(&words), "")]
+        } else if unknown.min(rest - unknown) >= OPPOSED * self.whole_ns() {
+            let known = rest - unknown;
+            let words = self.smaller(known).unwrap_or_else(|| SMALLER.to_owned());
+            vec![self.row_of(known, &words), self.row_of(unknown, UNKNOWN)]
         } else if rest >= least || (rest <= -least && self.from_tree) {
-            let words = self.smaller(rest).unwrap_or_else(|| left.to_owned());
-            Some(self.row_of(rest, &words))
+            let words = self.smaller(rest).filter(|_| left == SMALLER);
+            vec![self.row_of(rest, &words.unwrap_or_else(|| left.to_owned()))]
         } else if rest <= -OVERLAP * self.whole_ns() {
-            Some("   these overlap: together they are more than the difference".to_owned())
+            vec!["   these overlap: together they are more than the difference".to_owned()]
         } else {
-            None
+            Vec::new()
         }
     }
 
@@ -192,7 +201,9 @@ impl<'a> Gap<'a> {
         let of_arm =
             |node: &&GapNode| node.arm == self.arm && node.delta_ns * self.ns > 0.0 && !has_row(node);
         let mut names: Vec<(&str, f64)> = Vec::new();
-        for node in self.findings.smaller.iter().filter(of_arm).filter(|_| self.from_tree && rest_ns > 0.0) {
+        // Where causes have the rows, their nodes are not among them.
+        let said = self.findings.said.iter().filter(|_| !self.from_tree);
+        for node in said.chain(&self.findings.smaller).filter(of_arm).filter(|_| rest_ns > 0.0) {
             let name = node_name(&node.path);
             match names.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, ns)) => *ns += node.delta_ns.abs(),
@@ -221,11 +232,15 @@ impl<'a> Gap<'a> {
         (1..=names.len()).rev().map(words).find(|words| words.chars().count() <= WIDE)
     }
 
-    /// Whether most of what is left was measured, in parts that are too small or unsure to be told.
-    fn is_small(&self, rest_ns: f64) -> bool {
+    /// How much of what is left was not measured; all else is in parts that are too small or unsure to be told. Nodes of the tree sum to all.
+    fn unknown_ns(&self, rest_ns: f64) -> f64 {
+        if self.from_tree {
+            return 0.0;
+        }
         let mut rests = self.findings.rests.iter();
         let found = rests.find(|rest| rest.arm == self.arm);
-        found.is_some_and(|found| found.unattributed_share * self.ns.abs() < rest_ns / 2.0)
+        let unknown_ns = found.map_or(rest_ns, |found| found.unattributed_share * self.ns.abs());
+        unknown_ns.clamp(0.0, rest_ns.max(0.0))
     }
 
     /// What a part carries: of causes the whole at most, for counts times unit costs are upper bounds.
@@ -247,8 +262,8 @@ impl<'a> Gap<'a> {
     }
 
     /// Under which function most of it is that was seen in one arm alone, unless the first row says so.
-    fn under_new_function(&self, first: Option<&Part>) -> Option<String> {
-        let mut functions = self.findings.new_functions.iter();
+    fn under_function(&self, first: Option<&Part>) -> Option<String> {
+        let mut functions = self.findings.gap_functions.iter();
         let found = functions.find(|function| function.arm == self.arm)?;
         // It is a part of the CPU time alone.
         if self.idle && found.delta_ns.abs() < LEAST_UNDER * self.ns.abs() {
@@ -260,7 +275,7 @@ impl<'a> Gap<'a> {
                 && part.ns.abs() >= MOST_SAID * found.delta_ns.abs()
         });
         let share = found.delta_ns.abs() / self.ns.abs();
-        (!is_said).then(|| cut(&new_function_words(found, share), SCREEN_COLUMNS))
+        (!is_said).then(|| cut(&gap_function_words(found, share), SCREEN_COLUMNS))
     }
 
     /// That something is saved and something paid.
@@ -344,7 +359,7 @@ impl<'a> Gap<'a> {
 const MORE: f64 = 1.05;
 
 /// How much of a gap is under a function that was seen in one arm alone. Go's names begin with their packages.
-fn new_function_words(found: &NewFunction, share: f64) -> String {
+fn gap_function_words(found: &GapFunction, share: f64) -> String {
     let part = match share > MORE {
         true => part_of(found.delta_ns.abs(), found.delta_ns),
         false => format!("{:.0} % of it", share * 100.0),
@@ -352,9 +367,29 @@ fn new_function_words(found: &NewFunction, share: f64) -> String {
     let (name, package) = (&found.function, &found.package);
     let function = match package.rfind('/').filter(|_| name.starts_with(package)) {
         Some(slash) => short_function(&name[slash + 1..]),
-        None => format!("{} ({})", short_function(name), short_function(package)),
+        None => format!("{} ({})", short_function(name), package_or_file(found)),
     };
-    format!("   {part} is under {function}, seen only in {}", short(&found.only_in))
+    let seen = match found.grown_ns {
+        None => format!("seen only in {}", short(&found.only_in)),
+        Some([from, to]) => from_to(from, to),
+    };
+    let line = format!("   {part} is under {function}, {seen}");
+    let caller = found.called_from.as_ref();
+    let from = caller.map_or_else(String::new, |caller| {
+        let function = short_function(&caller.function);
+        format!(", called by {}", at(&analyse::Place { function, ..caller.clone() }))
+    });
+    // Where there is no room for both, what is called says more.
+    if (line.chars().count() + from.chars().count()) <= SCREEN_COLUMNS { line + &from } else { line }
+}
+
+/// The package of a function; of a standard library its file, which says more.
+fn package_or_file(found: &GapFunction) -> String {
+    match found.file.as_deref().filter(|_| found.package == STANDARD_LIBRARY) {
+        Some(file) if file.starts_with("node:") => file.to_owned(),
+        Some(file) => file.rsplit('/').next().unwrap_or(file).to_owned(),
+        None => short_function(&found.package),
+    }
 }
 
 /// Their names, each once: leaves of two calls may be called alike.

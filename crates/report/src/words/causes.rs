@@ -1,6 +1,6 @@
 //! What is said of a cause: what came of testing it, what was seen, and how much that makes.
 
-use analyse::{Carries, CauseSays, Grade, NewFunction, TestOutcome, Tested};
+use analyse::{Carries, CauseSays, GapFunction, Grade, TestOutcome, Tested};
 use model::plan::CauseId;
 use model::units::{format_ns, percent};
 
@@ -16,12 +16,18 @@ pub(super) fn sentence(says: &CauseSays) -> String {
 }
 
 /// Under which function most of a gap is.
-pub(super) fn under(found: &NewFunction) -> String {
-    let NewFunction { only_in, function, package, delta_ns, delta_se_ns, share, .. } = found;
+pub(super) fn under(found: &GapFunction) -> String {
+    let GapFunction { only_in, function, package, delta_ns, delta_se_ns, share, grown_ns, .. } = found;
     let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", end_of(file)));
     let (ns, error) = (format_ns(delta_ns.abs()), format_ns(*delta_se_ns));
     let part = format!("{ns} a request ({} of the gap, standard error {error})", percent(*share));
-    format!("{part} is under {function} ({package}{file}), which was seen only in {only_in}")
+    let seen = match grown_ns {
+        None => format!("which was seen only in {only_in}"),
+        Some([baseline, arm]) => {
+            format!("{} in the baseline and {} in the arm", format_ns(*baseline), format_ns(*arm))
+        }
+    };
+    format!("{part} is under {function} ({package}{file}), {seen}")
 }
 
 /// The end of a path: enough of it to find the file by, and nothing of whose machine it is.

@@ -44,8 +44,17 @@ fn reason(reason: &NextReason) -> String {
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
         ),
-        NextReason::Cause { place: Some(place), alone: true, slower, advice: Advice::Mend, .. } => {
-            format!("mend {}, which only {slower} runs, and measure again", short(place))
+        NextReason::Cause {
+            place: Some(place),
+            alone: true,
+            called_from,
+            slower,
+            advice: Advice::Mend,
+            ..
+        } => {
+            let from = called_from.as_ref();
+            let from = from.map_or_else(String::new, |from| format!(" (called by {})", short(from)));
+            format!("mend {}, which only {slower} runs{from}, and measure again", short(place))
         }
         NextReason::Cause { id, place, slower, advice, .. } => {
             about_cause(*id, place.as_ref(), slower, *advice)

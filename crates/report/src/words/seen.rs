@@ -330,6 +330,7 @@ pub(crate) fn waits_for_words(waits_for: WaitsFor) -> &'static str {
         WaitsFor::Sleep => "a sleep",
         WaitsFor::Condition => "a condition",
         WaitsFor::Group => "other goroutines to end",
+        WaitsFor::Network => "an answer from the network",
         WaitsFor::Other => "something else",
     }
 }

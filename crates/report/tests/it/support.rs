@@ -99,7 +99,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         limits: std::collections::BTreeMap::new(),
         said: Vec::new(),
         smaller: Vec::new(),
-        new_functions: Vec::new(),
+        gap_functions: Vec::new(),
         waits: Vec::new(),
         goroutines: Vec::new(),
         causes: vec![

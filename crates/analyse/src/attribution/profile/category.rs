@@ -233,7 +233,7 @@ pub(crate) fn is_built_in(frame: &Frame) -> bool {
 }
 
 /// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.
-fn is_of_go(name: &str) -> bool {
+pub(crate) fn is_of_go(name: &str) -> bool {
     const WITHOUT_PATH: [&str; 16] = [
         "runtime.", "sync.", "syscall.", "bufio.", "bytes.", "strings.", "time.", "reflect.", "fmt.", "io.",
         "net.", "os.", "sort.", "strconv.", "context.", "log.",
@@ -269,7 +269,7 @@ fn known(frame: &Frame) -> Option<Category> {
 }
 
 /// Whether a function is of Python, Ruby, PHP or JavaScript: `write` there is not the system call.
-fn is_script(frame: &Frame) -> bool {
+pub(crate) fn is_script(frame: &Frame) -> bool {
     is_interpreted(&frame.module) || frame.module == "[jit]" && frame.file.is_some()
 }
 

@@ -255,6 +255,20 @@ pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
     of_cause.into_iter().map(|(id, rows)| claim(pair, id, &rows)).collect()
 }
 
+/// Of a suspect that is not sure as a whole, the leaves that grew and are: one function says more than all code that is like it.
+pub(super) fn sure_part(pair: &Pair, unsure: &Suspect) -> Option<Suspect> {
+    /// Standard errors of a leaf that is the largest of many by more than chance.
+    const SURE_OF_MANY: f64 = 5.0;
+    let known = Known::from_pair(pair);
+    let is_sure = |row: &AttributionRow| {
+        row.delta_se_ns > 0.0 && pair.sign * row.delta_ns > SURE_OF_MANY * row.delta_se_ns
+    };
+    let of_cause = |leaf: &Leaf| known.cause(pair, leaf) == Some(unsure.id);
+    let rows = pair.tree.iter().copied().filter(|(leaf, row)| is_sure(row) && of_cause(leaf));
+    let rows: Vec<&(Leaf, AttributionRow)> = rows.collect();
+    (!rows.is_empty() && unsure.idle_ns == 0.0).then(|| claim(pair, unsure.id, &rows))
+}
+
 fn claim(pair: &Pair, id: CauseId, leaves: &[&(Leaf, AttributionRow)]) -> Suspect {
     let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
     let ns: f64 = leaves.iter().map(|(_, row)| delta(row)).sum();

@@ -7,7 +7,7 @@ use super::Material;
 use super::evidence::Evidence;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::drawn::error_ns;
-use crate::attribution::tree::new_function::NewFunction;
+use crate::attribution::tree::gap_function::GapFunction;
 use crate::attribution::tree::place::Leaf;
 use crate::facts::beside::ServiceGap;
 use crate::facts::metric::Metric;
@@ -31,7 +31,7 @@ pub(crate) struct Pair<'a> {
     /// CPU time leaf by leaf, arm minus baseline.
     pub(crate) tree: Vec<&'a (Leaf, AttributionRow)>,
     /// The function seen in one arm alone under which much of the gap is.
-    pub(crate) new_function: Option<&'a NewFunction>,
+    pub(crate) new_function: Option<&'a GapFunction>,
     /// What services beside use for the two.
     pub(crate) services: Vec<&'a ServiceGap>,
     /// What one of each costs here; where that is not known, what a count can carry is not either.
@@ -70,7 +70,10 @@ impl<'a> Pair<'a> {
             idle_ns,
             at_least: decides.map_or(1.0, least_share),
             tree: material.tree.iter().filter(|(_, row)| row.arm == arm.name).collect(),
-            new_function: material.new_functions.iter().find(|function| function.arm == arm.name),
+            new_function: {
+                let mut found = material.gap_functions.iter().filter(|function| function.grown_ns.is_none());
+                found.find(|function| function.arm == arm.name)
+            },
             services: material.facts.services.iter().filter(|gap| gap.arm == arm.name).collect(),
             costs: material.facts.sheet.run.host.unit_costs,
         })

@@ -29,7 +29,7 @@ const CAUSES: [CauseId; 6] = [
 ];
 
 /// Tells where goroutines wait longer with the largest cause that this is the place of. A timer that ends waits is a sleep if goroutines
-/// sleep, and times in which nobody is answered are of a lock if they wait for one. Where there is no such cause, what is left of the idle
+/// sleep, waits of threads for each other are for another service if they wait for its answer, and times in which nobody is answered are of a lock if they wait for one. Where there is no such cause, what is left of the idle
 /// time is of the lock or the sleep that they wait for.
 pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
     let Some((seen, share)) = longest(pair) else { return };
@@ -47,6 +47,7 @@ pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
             let id = match seen.waits_for {
                 WaitsFor::Sleep => CauseId::Sleep,
                 WaitsFor::Lock => CauseId::LockContention,
+                WaitsFor::Network => CauseId::BackendWait,
                 _ => return,
             };
             suspects.push(wait(id, left_ns * share, Seen::Parked(seen)));
@@ -56,15 +57,19 @@ pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
 }
 
 fn tell_with(suspect: &mut Suspect, seen: ParkedSeen) {
-    suspect.id = match (suspect.id, seen.waits_for) {
-        (CauseId::TimerWait, WaitsFor::Sleep) => CauseId::Sleep,
-        (CauseId::Stalls, WaitsFor::Lock) => CauseId::LockContention,
-        (id, _) => id,
-    };
     // In which function of the runtime a thread waits meanwhile says nothing; who answers it does.
     if suspect.id != CauseId::BackendWait {
         suspect.seen.retain(|seen| !matches!(seen, Seen::Waits(_)));
     }
+    suspect.id = match (suspect.id, seen.waits_for) {
+        (CauseId::TimerWait, WaitsFor::Sleep) => CauseId::Sleep,
+        (CauseId::Stalls, WaitsFor::Lock) => CauseId::LockContention,
+        // Their threads wait for whatever comes first.
+        (CauseId::TimerWait | CauseId::Stalls | CauseId::LockContention, WaitsFor::Network) => {
+            CauseId::BackendWait
+        }
+        (id, _) => id,
+    };
     for one in &mut suspect.seen {
         match one {
             Seen::FewAtATime { functions, waits_for, .. } => {
@@ -94,7 +99,7 @@ fn longest(pair: &Pair) -> Option<(ParkedSeen, f64)> {
     };
     let (most, most_ns) = most_of(&|_| true)?;
     // Who waits for another goroutine waits for what that one waits for.
-    let ends = |one: &ParkedAt| matches!(one.waits_for, WaitsFor::Lock | WaitsFor::Sleep);
+    let ends = |one: &ParkedAt| matches!(one.waits_for, WaitsFor::Lock | WaitsFor::Sleep | WaitsFor::Network);
     let end = most_of(&ends).filter(|(_, ns)| !ends(most) && *ns >= AS_MANY * most_ns);
     let (one, ns) = end.unwrap_or((most, most_ns));
     let other = pair.fast.parked.as_deref().map(|fast| {

@@ -36,6 +36,8 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
         EndedBy::Disk => CauseId::SyncWrites,
         EndedBy::Timer if one.is_sleep => CauseId::Sleep,
         EndedBy::Timer => CauseId::TimerWait,
+        // A thread without work is let go on as one in a lock is.
+        EndedBy::Lock | EndedBy::Thread if one.begun_before => return None,
         // Whether it is a lock, a pipe or an event: another thread of the server lets it go on.
         EndedBy::Lock | EndedBy::Thread => CauseId::LockContention,
         EndedBy::Service => CauseId::BackendWait,

@@ -313,24 +313,35 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
     found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
     found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
-    let function = |name: &str, share: f64| analyse::NewFunction {
+    let function = |name: &str, share: f64| analyse::GapFunction {
         arm: "pr".to_owned(),
         only_in: "threads".to_owned(),
         function: name.to_owned(),
         package: "shop".to_owned(),
         file: None,
+        called_from: None,
+        grown_ns: None,
         delta_ns: -3300.0 * share,
         delta_se_ns: 50.0,
         share,
     };
     for (share, words) in [(0.85, "85 % of it"), (1.4, "4.6 µs")] {
-        found.new_functions = vec![function("log", share)];
+        found.gap_functions = vec![function("log", share)];
         let text = findings_text(&found, Style::Plain);
         let line = format!("a request\n   {words} is under log (shop), seen only in threads\n");
         assert!(text.contains(&line), "{text}");
     }
+    let caller = analyse::Place {
+        function: "main.(*desk).quote".to_owned(),
+        file: Some("src/main.go".to_owned()),
+        line: Some(41),
+        commit: None,
+    };
+    found.gap_functions[0].called_from = Some(caller);
+    let line = "log (shop), seen only in threads, called by main.(*desk).quote (main.go:41)\n";
+    assert!(findings_text(&found, Style::Plain).contains(line));
     // The row says it, unless it has but a small part of it.
-    found.new_functions = vec![function("flush", 0.85)];
+    found.gap_functions = vec![function("flush", 0.85)];
     assert!(!findings_text(&found, Style::Plain).contains("seen only"));
     found.said = vec![node(&["user", "own code"], -330.0, "own_code", None)];
     assert!(findings_text(&found, Style::Plain).contains("85 % of it is under flush (shop), seen only in"));

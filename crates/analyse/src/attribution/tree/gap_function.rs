@@ -1,5 +1,6 @@
-//! The function that is seen in one arm only and under which most of a gap is: with all that it calls, in the program and in the
-//! kernel for it. Leaves say what kind of work a gap is; who asks for work of many kinds is in none of them.
+//! The function under which most of a gap is, with all that it calls, in the program and in the kernel for it: one that is seen in one arm
+//! only, or else one that grew far more than the arm did. Leaves say what kind of work a gap is; who asks for work of many kinds is in none
+//! of them.
 //!
 //! What such a function calls that the other arm runs elsewhere came under it and is not new: a handler behind a wrapper, or a caller
 //! that a compiler has made one with its callee in the other arm.
@@ -10,9 +11,9 @@ use model::record::{Frame, Profile, SPINNING, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Samples;
 use super::place::{entered, leaf};
-use crate::attribution::profile::{asks_for_work, is_built_in};
+use super::{Place, Samples};
+use crate::attribution::profile::{asks_for_work, is_built_in, is_of_go, is_script as is_of_script};
 use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
 
@@ -30,15 +31,21 @@ const AS_GOOD: f64 = 0.95;
 /// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
 const PROGRAM: [f64; 2] = [1.5, 0.5];
 
+/// Share of the gap that must be under a function that both arms run.
+const GROWN: f64 = 0.5;
+/// So many times the share of a request's time that the gap is, of its own time such a function must have grown by: where all is slower,
+/// every function is.
+const FASTER_GROWN: f64 = 1.5;
+
 /// Where programs begin (C, Go, Python): all of them is under that.
 const BEGINNINGS: [&str; 3] = ["main", "main.main", "<module>"];
 
-/// A function that is seen in one arm only and under which most of a gap in CPU time is.
+/// A function under which most of a gap in CPU time is: seen in one arm only, or grown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NewFunction {
+pub struct GapFunction {
     /// The arm, against the baseline.
     pub arm: String,
-    /// The arm in which it is seen, the one that costs more.
+    /// The arm that costs more, in which it is seen; the other one runs it too if `grown_ns` is there.
     pub only_in: String,
     /// The function.
     pub function: String,
@@ -47,6 +54,12 @@ pub struct NewFunction {
     /// Its source file, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// The function of another package that calls it, and the line, where most of that comes from one that is no standard library's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_from: Option<Place>,
+    /// Under it in the baseline and in the arm, in nanoseconds per request, where both run it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grown_ns: Option<[f64; 2]>,
     /// Under it, without what the other arm runs elsewhere, nanoseconds per request: arm minus baseline.
     pub delta_ns: f64,
     /// Standard error of that.
@@ -74,52 +87,120 @@ struct Under<'a> {
     calls: BTreeMap<[Option<Name<'a>>; 2], [f64; 2]>,
 }
 
+/// What is under every function.
+type Functions<'a> = BTreeMap<Name<'a>, Under<'a>>;
+
+impl Under<'_> {
+    /// Whether its function has a name that says something, and is one of these.
+    fn is(&self, these: impl Fn(&Frame) -> bool) -> bool {
+        // Closures that were inlined (`{closure#0}` in Rust's debug information) name nothing.
+        let says_nothing = |name: &str| name.starts_with('{') || BEGINNINGS.contains(&name);
+        self.frame.is_some_and(|frame| these(frame) && !says_nothing(&frame.name))
+    }
+}
+
 /// The function of one arm; `names` are those of the baseline and the arm.
-pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<NewFunction> {
-    let whole = arms.map(|arm| arm.cpu_ns.iter().sum::<f64>());
-    let gap = whole[1] - whole[0];
-    let (fast, slow) = if gap < 0.0 { (1, 0) } else { (0, 1) };
+pub(super) fn gap_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<GapFunction> {
     let mut under = BTreeMap::new();
     for (arm, samples) in arms.into_iter().enumerate() {
         add(&mut under, arm, samples)?;
     }
-    let held = |one: &Under| one.ns[slow] - one.ns[fast] - moved(&under, one, [fast, slow]);
-    let is_program = |held: f64| held > PROGRAM[0] * gap.abs() && held > PROGRAM[1] * whole[slow];
-    let tells = |(one, held): &(&Under, f64)| {
-        !is_program(*held)
-            && *held >= LEAST * gap.abs()
-            && one.ns[fast] <= HARDLY * one.ns[slow].min(whole[fast])
-            && *held > SURE * one.variance.sqrt()
-    };
-    // Closures that were inlined (`{closure#0}` in Rust's debug information) name nothing.
-    let says_nothing = |name: &str| name.starts_with('{') || BEGINNINGS.contains(&name);
-    let asks =
-        |one: &&Under| one.frame.is_some_and(|frame| asks_for_work(frame) && !says_nothing(&frame.name));
-    let all: Vec<(&Under, f64)> =
-        under.values().filter(asks).map(|one| (one, held(one))).filter(tells).collect();
-    // What a language has for all programs is called by somebody: only where that is not seen, as in code of one piece, does it tell.
-    let (built_in, own): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(one, _)| one.frame.is_some_and(is_built_in));
-    let found = if own.is_empty() { built_in } else { own };
-    let best = found.iter().map(|(_, held)| *held).max_by(f64::total_cmp)?;
-    let as_good = found.into_iter().filter(|(_, held)| *held >= AS_GOOD * best);
-    let (told, held) = as_good.min_by(|a, b| a.0.depth.cmp(&b.0.depth).then_with(|| b.1.total_cmp(&a.1)))?;
+    let gap = Gap::new(arms.map(|arm| arm.cpu_ns.iter().sum::<f64>()));
+    let new = gap.new_function(&under);
+    let (told, held) = new.or_else(|| gap.grown_function(&under))?;
     let frame = told.frame?;
-    Some(NewFunction {
+    Some(GapFunction {
         arm: names[1].to_owned(),
-        only_in: names[slow].to_owned(),
+        only_in: names[gap.slow].to_owned(),
         function: brief(&frame.name),
         package: package_of(frame),
         file: frame.file.clone(),
-        delta_ns: held.copysign(gap),
+        called_from: called_from(frame, arms[gap.slow]),
+        grown_ns: new.is_none().then_some(told.ns),
+        delta_ns: held.copysign(gap.ns),
         delta_se_ns: told.variance.sqrt(),
-        share: held / gap.abs(),
+        share: held / gap.ns.abs(),
     })
+}
+
+/// The gap between two arms in CPU time, in nanoseconds per request.
+struct Gap {
+    /// Of the baseline and of the arm.
+    whole: [f64; 2],
+    /// Arm minus baseline.
+    ns: f64,
+    /// Which of them is the faster, and which the slower one.
+    fast: usize,
+    slow: usize,
+}
+
+impl Gap {
+    fn new(whole: [f64; 2]) -> Self {
+        let ns = whole[1] - whole[0];
+        let (fast, slow) = if ns < 0.0 { (1, 0) } else { (0, 1) };
+        Self { whole, ns, fast, slow }
+    }
+
+    /// The function that the slower arm alone runs, and what is under it.
+    fn new_function<'u, 'a>(&self, under: &'u Functions<'a>) -> Option<(&'u Under<'a>, f64)> {
+        let held =
+            |one: &Under| one.ns[self.slow] - one.ns[self.fast] - moved(under, one, [self.fast, self.slow]);
+        let tells = |(one, held): &(&Under, f64)| {
+            self.is_sure(one, *held, LEAST)
+                && one.ns[self.fast] <= HARDLY * one.ns[self.slow].min(self.whole[self.fast])
+        };
+        let all = under.values().filter(|one| one.is(may_tell)).map(|one| (one, held(one))).filter(tells);
+        // What a language has for all programs is called by somebody: only where that is not seen, as in code of one piece, or where both
+        // arms run it, does it tell.
+        let is_of_language = |frame: &Frame| is_built_in(frame) || !asks_for_work(frame);
+        let (of_language, own): (Vec<_>, Vec<_>) = all.partition(|(one, _)| one.is(is_of_language));
+        outermost(if own.is_empty() { of_language } else { own }, |(_, held)| *held)
+    }
+
+    /// The function that both run and that grew by most of the gap, while all else that takes as much grew less of its time.
+    fn grown_function<'u, 'a>(&self, under: &'u Functions<'a>) -> Option<(&'u Under<'a>, f64)> {
+        let of_all = self.ns.abs() / self.whole[self.slow];
+        let grown = |one: &Under| one.ns[self.slow] - one.ns[self.fast];
+        let of_own = |(one, grown): &(&Under, f64)| grown / one.ns[self.slow];
+        let tells = |one: &(&Under, f64)| {
+            self.is_sure(one.0, one.1, GROWN) && of_own(one) >= (FASTER_GROWN * of_all).min(1.0 - HARDLY)
+        };
+        outermost(
+            under
+                .values()
+                .filter(|one| one.is(may_tell))
+                .map(|one| (one, grown(one)))
+                .filter(tells)
+                .collect(),
+            of_own,
+        )
+    }
+
+    /// Whether what is under a function is at least a `share` of the gap, by more than chance, and not another program.
+    fn is_sure(&self, one: &Under, held: f64, share: f64) -> bool {
+        let is_program = held > PROGRAM[0] * self.ns.abs() && held > PROGRAM[1] * self.whole[self.slow];
+        !is_program && held >= share * self.ns.abs() && held > SURE * one.variance.sqrt()
+    }
+}
+
+/// Whether a function says why work is done: one that asks for it, or of a standard library that is written in the program's language.
+fn may_tell(frame: &Frame) -> bool {
+    asks_for_work(frame) || is_of_script(frame)
+}
+
+/// Of those of which a figure is nearly the highest, the outermost.
+fn outermost<'u, 'a>(
+    found: Vec<(&'u Under<'a>, f64)>,
+    figure: impl Fn(&(&'u Under<'a>, f64)) -> f64,
+) -> Option<(&'u Under<'a>, f64)> {
+    let best = found.iter().map(&figure).max_by(f64::total_cmp)?;
+    let as_good = found.into_iter().filter(|one| figure(one) >= AS_GOOD * best);
+    as_good.min_by(|a, b| a.0.depth.cmp(&b.0.depth).then_with(|| b.1.total_cmp(&a.1)))
 }
 
 /// Time of what a function calls and the fast arm runs too, where the slow one runs most of that no more but under the function; of what
 /// it runs many times over, the fast arm's. Likewise of system calls, which others make in the fast arm.
-fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -> f64 {
+fn moved(under: &Functions, one: &Under, [fast, slow]: [usize; 2]) -> f64 {
     let sums = |which: usize| {
         let mut sums: BTreeMap<Name, f64> = BTreeMap::new();
         let named = one.calls.iter().filter_map(|(names, ns)| Some((names[which]?, ns[slow])));
@@ -146,7 +227,7 @@ fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -
 }
 
 /// Adds what is under each function of an arm; nothing where callers are not known, or nothing was sampled.
-fn add<'a>(under: &mut BTreeMap<Name<'a>, Under<'a>>, arm: usize, samples: &Samples<'a>) -> Option<()> {
+fn add<'a>(under: &mut Functions<'a>, arm: usize, samples: &Samples<'a>) -> Option<()> {
     let known = samples.profiles.iter().all(|profile| profile.callers || profile.interpreted.is_some());
     let stacks = || {
         samples.profiles.iter().flat_map(|profile| profile.stacks.iter().map(move |stack| (*profile, stack)))
@@ -179,20 +260,39 @@ fn add<'a>(under: &mut BTreeMap<Name<'a>, Under<'a>>, arm: usize, samples: &Samp
     Some(())
 }
 
+/// What tells functions apart. Two versions of a program lie in two folders.
+fn name(frame: &Frame) -> Name<'_> {
+    let path = frame.file.as_deref().unwrap_or(&frame.module);
+    (&frame.name, path.rsplit('/').next().unwrap_or(path))
+}
+
+/// From where most of a function is called in an arm: the innermost function above it that asks for work and is no standard library's, where
+/// that is of another package.
+fn called_from(function: &Frame, samples: &Samples) -> Option<Place> {
+    let native = samples.profiles.iter().filter(|profile| profile.interpreted.is_none());
+    let native = native.flat_map(|profile| profile.stacks.iter().map(|stack| (*profile, stack)));
+    let read = samples.profiles.iter().flat_map(|profile| {
+        let stacks = profile.interpreted.iter().flat_map(|read| &read.stacks);
+        stacks.map(|stack| (*profile, stack))
+    });
+    let mut callers: BTreeMap<&Frame, u64> = BTreeMap::new();
+    for (profile, stack) in native.chain(read) {
+        let frames: Vec<&Frame> = profile.frames_of(stack).collect();
+        let Some(depth) = frames.iter().position(|frame| name(frame) == name(function)) else { continue };
+        let asks = |frame: &&&Frame| asks_for_work(frame) && !is_of_go(&frame.name);
+        if let Some(caller) = frames[..depth].iter().rev().find(asks) {
+            *callers.entry(*caller).or_default() += stack.samples;
+        }
+    }
+    let (caller, _) = callers.into_iter().max_by_key(|(_, samples)| *samples)?;
+    (package_of(caller) != package_of(function)).then(|| Place::of(caller, brief(&caller.name)))
+}
+
 /// Adds a stack to each function on it, once, with what one of its samples stands for.
-fn put<'a>(
-    under: &mut BTreeMap<Name<'a>, Under<'a>>,
-    arm: usize,
-    profile: &'a Profile,
-    stack: &'a Stack,
-    each_ns: f64,
-) {
+fn put<'a>(under: &mut Functions<'a>, arm: usize, profile: &'a Profile, stack: &'a Stack, each_ns: f64) {
     let is_call = |frame: &&Frame| frame.kernel && entered(&frame.name).is_some();
     let named =
         |frame: &&Frame| frame.resolved && !frame.kernel && frame.name != SPINNING && !frame.name.is_empty();
-    // Two versions of a program lie in two folders.
-    let file = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
-    let name = |frame: &'a Frame| (frame.name.as_str(), file(frame.file.as_deref().unwrap_or(&frame.module)));
     let call = profile.frames_of(stack).find(is_call).map(|frame| (frame.name.as_str(), KERNEL));
     let frames: Vec<&Frame> = profile.frames_of(stack).filter(named).collect();
     let ns = stack.samples as f64 * each_ns;
@@ -218,7 +318,7 @@ mod tests {
     use super::*;
     use crate::attribution::tree::tests::profile;
 
-    /// What is found between servers with these stacks, of 1 µs of user and 1 µs of system time in the baseline, and `slower_ns` more
+    /// What the arm alone runs, of servers with these stacks, of 1 µs of user and 1 µs of system time in the baseline, and `slower_ns` more
     /// user time in the arm.
     fn found(
         baseline: &[(&str, u64)],
@@ -226,6 +326,17 @@ mod tests {
         slower_ns: f64,
         callers: bool,
     ) -> Option<(String, String, f64)> {
+        let found = any(baseline, arm, slower_ns, callers).filter(|one| one.grown_ns.is_none());
+        found.map(|one| (one.function, one.only_in, one.share))
+    }
+
+    /// The same, whoever runs it.
+    fn any(
+        baseline: &[(&str, u64)],
+        arm: &[(&str, u64)],
+        slower_ns: f64,
+        callers: bool,
+    ) -> Option<GapFunction> {
         let [mut from, mut to] = [profile(baseline), profile(arm)];
         (from.callers, to.callers) = (callers, callers);
         let samples = |profile, more_ns| Samples {
@@ -235,10 +346,10 @@ mod tests {
             divides: 1.0,
         };
         let (from, to) = (samples(&from, 0.0), samples(&to, slower_ns));
-        let both = |names, arms| new_function(names, arms).map(|one| (one.function, one.only_in, one.share));
-        let forth = both(["base", "arm"], [&from, &to]);
-        let back = both(["arm", "base"], [&to, &from]);
-        assert_eq!(forth, back, "which one is the baseline does not matter");
+        let forth = gap_function(["base", "arm"], [&from, &to]);
+        let back = gap_function(["arm", "base"], [&to, &from]);
+        let told = |one: &Option<GapFunction>| one.as_ref().map(|one| (one.function.clone(), one.share));
+        assert_eq!(told(&forth), told(&back), "which one is the baseline does not matter");
         forth
     }
 
@@ -335,6 +446,46 @@ mod tests {
         let (function, _, share) = found(&polls, &flushes, 1000.0, true).unwrap();
         assert_eq!(function, "price", "both send");
         assert!((share - 1.4).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn of_what_both_run_that_is_told_which_grew_most_for_its_time() {
+        let base =
+            [("main;serve;trace;map", 20), ("main;serve;answer", 80), ("main;serve|__x64_sys_write", 100)];
+        let arm =
+            [("main;serve;trace;map", 120), ("main;serve;answer", 80), ("main;serve|__x64_sys_write", 100)];
+        let told = any(&base, &arm, 1000.0, true).unwrap();
+        assert_eq!((told.function.as_str(), told.only_in.as_str()), ("trace", "arm"), "the outermost of two");
+        let [from, to] = told.grown_ns.unwrap();
+        assert!((from - 200.0).abs() < 1.0 && (to - 1200.0).abs() < 1.0, "{from} {to}");
+        assert!((told.share - 1.0).abs() < 0.01, "{}", told.share);
+        // All is slower alike.
+        let spread = [
+            ("main;serve;trace", 50),
+            ("main;serve;answer", 50),
+            ("main;serve;log", 50),
+            ("main;serve|__x64_sys_write", 100),
+        ];
+        assert_eq!(any(&spread, &spread, 1000.0, true), None);
+    }
+
+    #[test]
+    fn who_calls_it_from_another_package_is_told() {
+        let logs = |caller: &str| {
+            let stack = format!("main;{caller};fmt.Sprintf;fmt.pad");
+            let stacks = [
+                ("main;main.serve;main.render", 100),
+                (stack.as_str(), 100),
+                ("main;main.serve|__x64_sys_write", 100),
+            ];
+            let plain = [("main;main.serve;main.render", 100), ("main;main.serve|__x64_sys_write", 100)];
+            let told = any(&plain, &stacks, 1000.0, true).unwrap();
+            (told.function, told.called_from.map(|place| place.function))
+        };
+        let told = |function: &str, from: &str| (function.to_owned(), Some(from.to_owned()));
+        assert_eq!(logs("main.serve"), told("fmt.Sprintf", "main.serve"));
+        assert_eq!(logs("main.serve;sort.Slice"), ("sort.Slice".to_owned(), Some("main.serve".to_owned())));
+        assert_eq!(logs("main.serve;main.log"), ("main.log".to_owned(), None), "of one package");
     }
 
     #[test]
