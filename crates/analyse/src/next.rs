@@ -310,3 +310,51 @@ fn quoted(word: &str) -> String {
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::cause::{Carries, CauseSays};
+
+    #[test]
+    fn the_function_is_named_that_holds_as_much_as_the_cause_or_that_the_cause_works_for() {
+        let first = |id| Cause {
+            id,
+            grade: Grade::ConsistentWith,
+            baseline: "main".to_owned(),
+            arm: "pr".to_owned(),
+            ns_per_request: 1000.0,
+            share: None,
+            place: None,
+            text: String::new(),
+            says: Some(CauseSays {
+                tests: Vec::new(),
+                of: None,
+                seen: Vec::new(),
+                carries: Carries::AtMost(0.0),
+            }),
+        };
+        let function = |only_in: &str, delta_ns| GapFunction {
+            arm: "pr".to_owned(),
+            only_in: only_in.to_owned(),
+            function: "look_up".to_owned(),
+            package: "shop".to_owned(),
+            file: None,
+            called_from: None,
+            grown_ns: None,
+            delta_ns,
+            delta_se_ns: 1.0,
+            share: 0.5,
+        };
+        for (id, only_in, delta_ns, found) in [
+            (CauseId::OwnCode, "pr", 800.0, true),
+            (CauseId::OwnCode, "pr", 400.0, false),
+            (CauseId::OwnCode, "main", 800.0, false),
+            (CauseId::Compiling, "pr", 400.0, true),
+        ] {
+            let functions = [function(only_in, delta_ns)];
+            let told = gap_function(&first(id), &functions);
+            assert_eq!(told.is_some(), found, "{id:?} {only_in} {delta_ns}");
+        }
+    }
+}

@@ -152,6 +152,14 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
     let idle =
         with_waits_in("runtime.findRunnable", &[leaf(EndedBy::Lock, Some("server"), 400_000_000)], false);
     assert!(named(&analyse(&idle)).iter().all(|cause| cause.id.name() != "lock_contention"));
+    // Nor does one that waited before anybody watched: it is not known where.
+    let before = WaitLeaf {
+        waited_in: Vec::new(),
+        count: 10_000,
+        ..leaf(EndedBy::Thread, Some("server"), 400_000_000)
+    };
+    let before = with_waits_in("take_a_place", &[before], false);
+    assert!(named(&analyse(&before)).iter().all(|cause| cause.id.name() != "lock_contention"));
     // Of one that waits as well, what it waits for is not known.
     assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
 }

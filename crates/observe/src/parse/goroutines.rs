@@ -19,9 +19,8 @@ const POINTER: usize = 56;
 const INSTRUCTION: usize = 64;
 const OWNER: usize = 72;
 
-/// States of a goroutine that waits, also while its stack is scanned, and why it waits if that is for the network.
+/// States of a goroutine that waits, also while its stack is scanned.
 const WAITS: [u32; 2] = [4, 0x1004];
-const FOR_NETWORK: u8 = 2;
 /// The number of a program's first goroutine.
 const FIRST: u64 = 1;
 
@@ -84,7 +83,7 @@ impl GoLayout {
         word(goroutine, self.number) == Some(FIRST) && word(goroutine, OWNER) == Some(address)
     }
 
-    /// A goroutine at its address; nothing where it does not wait, waits for the network, or is none.
+    /// A goroutine at its address; nothing where it does not wait, or is none.
     pub(crate) fn waiting(&self, address: u64, goroutine: &[u8]) -> Option<WaitingGoroutine> {
         let state = u32::from_le_bytes(goroutine.get(self.state..self.state + 4)?.try_into().ok()?);
         let reason = *goroutine.get(self.reason)?;
@@ -93,7 +92,7 @@ impl GoLayout {
         let is_stack = begin < end && end - begin <= MOST_STACK && begin >= BELOW;
         let is_there = is_stack && (begin..end).contains(&stack_pointer);
         let is_goroutine = word(goroutine, OWNER) == Some(address);
-        (is_there && is_goroutine && WAITS.contains(&state) && reason != FOR_NETWORK).then_some(())?;
+        (is_there && is_goroutine && WAITS.contains(&state)).then_some(())?;
         Some(WaitingGoroutine {
             number: word(goroutine, self.number)?,
             reason,
@@ -177,17 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_something_other_than_the_network_is_told_and_nothing_else_is() {
+    fn who_waits_is_told_and_nothing_else_is() {
         assert!(LAYOUT.is_first(ADDRESS, &goroutine()));
         assert_eq!((waiting().read_from(), waiting().end), (BEGIN + 16, BEGIN + 128));
         let mut scanned = goroutine();
         put(&mut scanned, LAYOUT.state, 0x1004);
         assert_eq!(LAYOUT.waiting(ADDRESS, &scanned), Some(waiting()));
         for (at, value) in [
-            // It runs, or is on its way; or waits for the network.
+            // It runs, or is on its way.
             (LAYOUT.state, 2),
             (LAYOUT.state, 0x1002),
-            (LAYOUT.reason, 2),
             // It is another one, or no stack can be there.
             (OWNER, ADDRESS + 8),
             (STACK[0], 0),

@@ -52,9 +52,14 @@ fn reason(reason: &NextReason) -> String {
             advice: Advice::Mend,
             ..
         } => {
-            let from = called_from.as_ref();
-            let from = from.map_or_else(String::new, |from| format!(" (called by {})", short(from)));
-            format!("mend {}, which only {slower} runs{from}, and measure again", short(place))
+            let (what, does) = match called_from {
+                // It is the call that can be mended.
+                Some(from) => {
+                    (format!("the use of {} in {}", short_function(&place.function), short(from)), "has")
+                }
+                None => (short(place), "runs"),
+            };
+            format!("mend {what}, which only {slower} {does}, and measure again")
         }
         NextReason::Cause { id, place, slower, advice, .. } => {
             about_cause(*id, place.as_ref(), slower, *advice)

@@ -28,6 +28,8 @@ const MUCH_MORE: f64 = 3.0;
 const HARDLY: f64 = 0.02;
 /// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
 const AS_GOOD: f64 = 0.95;
+/// The module of code that was compiled as it ran, as Node's.
+const JIT: &str = "[jit]";
 /// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
 const PROGRAM: [f64; 2] = [1.5, 0.5];
 
@@ -178,7 +180,10 @@ impl Gap {
 
     /// Whether what is under a function is at least a `share` of the gap, by more than chance, and not another program.
     fn is_sure(&self, one: &Under, held: f64, share: f64) -> bool {
-        let is_program = held > PROGRAM[0] * self.ns.abs() && held > PROGRAM[1] * self.whole[self.slow];
+        // What is inlined into what changes from start to start where code is compiled as it runs.
+        let is_compiled = one.is(|frame| frame.module == JIT);
+        let is_program =
+            held > PROGRAM[0] * self.ns.abs() && (is_compiled || held > PROGRAM[1] * self.whole[self.slow]);
         !is_program && held >= share * self.ns.abs() && held > SURE * one.variance.sqrt()
     }
 }

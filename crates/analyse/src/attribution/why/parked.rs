@@ -36,6 +36,12 @@ pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
     let its = suspects.iter().enumerate().filter(|(_, one)| CAUSES.contains(&one.id) && one.idle_ns > 0.0);
     match its.max_by(|(_, a), (_, b)| a.idle_ns.total_cmp(&b.idle_ns)).map(|(place, _)| place) {
         Some(place) => {
+            // Threads were seen to wait for this as far as they wait for anything; goroutines tell how much of an answer's time it is.
+            if seen.waits_for == WaitsFor::Network {
+                let all_ns = share * pair.idle_ns;
+                let one = &mut suspects[place];
+                one.idle_ns = all_ns.clamp(one.idle_ns, one.idle_ns + left_ns.max(0.0));
+            }
             tell_with(&mut suspects[place], seen);
             let id = suspects[place].id;
             if suspects.iter().filter(|one| one.id == id).count() > 1 {

@@ -169,6 +169,32 @@ fn calls_of_one_counted_cause_have_one_row_where_none_has_most_of_it() {
     assert!(text.contains("close on TCP for flush, 0.00 → 0.50 a request"), "{text}");
 }
 
+/// What was measured in small parts and what nobody knows are two things.
+#[test]
+fn what_is_left_is_named_as_far_as_it_was_measured() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    found.causes = vec![of_gap("pr", "lock_contention", Grade::ConsistentWith, 1500.0, 6000.0)];
+    found.said = vec![node(&["user", "own code", "shop"], 1200.0, "own_code", None)];
+    for (unattributed_share, rows) in [
+        (0.5, &["1.5 µs   25 %  smaller: shop 20 %, …", "3.0 µs   50 %  not explained"][..]),
+        (0.73, &["4.5 µs   75 %  not explained"]),
+        (0.02, &["4.5 µs   75 %  smaller: shop 20 %, …"]),
+    ] {
+        let arm = "pr".to_owned();
+        found.rests = vec![analyse::RestOfGap {
+            arm,
+            unattributed_share,
+            small_share: 0.75 - unattributed_share,
+            small_between: [0.0, 1.0],
+        }];
+        let text = findings_text(&found, Style::Plain);
+        let left: Vec<&str> =
+            text.lines().filter(|line| line.contains("smaller") || line.contains("not explained")).collect();
+        assert_eq!(left.len(), rows.len(), "{text}");
+        assert!(left.iter().zip(rows).all(|(line, row)| line.trim() == *row), "{text}");
+    }
+}
+
 /// The row of a call that is made more often has that call's counts, and not those of all calls.
 #[test]
 fn calls_that_are_made_more_often_have_their_own_counts() {
