@@ -86,6 +86,25 @@ fn at(run: &Run) -> (&'static str, Option<(String, u32)>) {
     (cause.id.name(), place)
 }
 
+/// Whoever has asked somebody waits in a handler; an idle connection waits for its client.
+#[test]
+fn who_waits_for_the_network_in_a_handler_waits_for_whom_it_asked() {
+    let read = "net.(*conn).Read runtime.netpollblock runtime.gopark";
+    let asks = format!("runtime.goexit net/http.(*conn).serve main.answer main.ask@7 {read}");
+    let idles = format!("runtime.goexit net/http.(*conn).serve net/http.(*connReader).Read@9 {read}");
+    let asking = run(9_000_000, &[IDLE], &[IDLE, (WaitsFor::Network, &asks, WAITING)]);
+    assert_eq!(at(&asking), ("backend_wait", Some(("main.ask".to_owned(), 7))));
+    let findings = analyse(&asking);
+    assert!(
+        first(&findings).text.contains("goroutines wait for an answer from the network in main.ask"),
+        "{}",
+        first(&findings).text
+    );
+    let idling = analyse(&run(9_000_000, &[IDLE], &[IDLE, (WaitsFor::Network, &idles, WAITING)]));
+    assert!(idling.goroutines.iter().all(|row| row.waits_for != WaitsFor::Network));
+    assert!(named(&idling).iter().all(|cause| cause.id.name() != "backend_wait"), "{:?}", idling.causes);
+}
+
 #[test]
 fn few_at_a_time_is_where_goroutines_wait_longer_and_says_for_what() {
     for (waits_for, what) in [(WaitsFor::Lock, "a lock"), (WaitsFor::Channel, "a channel")] {
