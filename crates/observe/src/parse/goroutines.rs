@@ -143,6 +143,9 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// Why a goroutine waits, if that is for the network.
+    const FOR_NETWORK: u8 = 2;
+
     const LAYOUT: GoLayout = LAYOUTS[2].1;
     const ADDRESS: u64 = 0xc000_1000;
     /// Its stack has 128 bytes.
@@ -182,6 +185,9 @@ mod tests {
         let mut scanned = goroutine();
         put(&mut scanned, LAYOUT.state, 0x1004);
         assert_eq!(LAYOUT.waiting(ADDRESS, &scanned), Some(waiting()));
+        let mut polled = goroutine();
+        put(&mut polled, LAYOUT.reason, u64::from(FOR_NETWORK));
+        assert!(LAYOUT.waiting(ADDRESS, &polled).is_some(), "for the network, too");
         for (at, value) in [
             // It runs, or is on its way.
             (LAYOUT.state, 2),
