@@ -29,8 +29,8 @@ const CAUSES: [CauseId; 6] = [
 ];
 
 /// Tells where goroutines wait longer with the largest cause that this is the place of. A timer that ends waits is a sleep if goroutines
-/// sleep, waits of threads for each other are for another service if they wait for its answer, and times in which nobody is answered are of a lock if they wait for one. Where there is no such cause, what is left of the idle
-/// time is of the lock or the sleep that they wait for.
+/// sleep; waits of threads for each other are waits for another service if goroutines wait for its answer; times in which nobody is answered
+/// are of a lock if they wait for one. Where there is no such cause, what is left of the idle time is of what they wait for.
 pub(super) fn tell(pair: &Pair, suspects: &mut Vec<Suspect>, left_ns: f64) {
     let Some((seen, share)) = longest(pair) else { return };
     let its = suspects.iter().enumerate().filter(|(_, one)| CAUSES.contains(&one.id) && one.idle_ns > 0.0);
