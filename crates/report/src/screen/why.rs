@@ -379,7 +379,6 @@ fn gap_function_words(found: &GapFunction, share: f64) -> String {
         let function = short_function(&caller.function);
         format!(", called by {}", at(&analyse::Place { function, ..caller.clone() }))
     });
-    // Where there is no room for both, what is called says more.
     if (line.chars().count() + from.chars().count()) <= SCREEN_COLUMNS { line + &from } else { line }
 }
 
@@ -402,6 +401,7 @@ fn names<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<&'static str> {
     }
     names
 }
+
 /// Whether it is one of the two parts of CPU time, which say where but not why.
 fn is_part(cause: &Cause) -> bool {
     PARTS.contains(&cause.id)

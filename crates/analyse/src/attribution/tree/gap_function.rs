@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{entered, leaf};
 use super::{Place, Samples};
-use crate::attribution::profile::{asks_for_work, is_built_in, is_of_go, is_script as is_of_script};
+use crate::attribution::profile::{asks_for_work, is_built_in, is_of_go, is_script};
 use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
 
@@ -28,16 +28,14 @@ const MUCH_MORE: f64 = 3.0;
 const HARDLY: f64 = 0.02;
 /// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
 const AS_GOOD: f64 = 0.95;
-/// The module of code that was compiled as it ran, as Node's.
-const JIT: &str = "[jit]";
 /// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
 const PROGRAM: [f64; 2] = [1.5, 0.5];
-
 /// Share of the gap that must be under a function that both arms run.
 const GROWN: f64 = 0.5;
-/// So many times the share of a request's time that the gap is, of its own time such a function must have grown by: where all is slower,
-/// every function is.
+/// How much faster than the whole such a function must have grown, as shares of their times: where all is slower, every function is.
 const FASTER_GROWN: f64 = 1.5;
+/// The module of code that was compiled as it ran, such as Node's.
+const JIT: &str = "[jit]";
 
 /// Where programs begin (C, Go, Python): all of them is under that.
 const BEGINNINGS: [&str; 3] = ["main", "main.main", "<module>"];
@@ -56,7 +54,7 @@ pub struct GapFunction {
     /// Its source file, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The function of another package that calls it, and the line, where most of that comes from one that is no standard library's.
+    /// The function of another package that calls it most, and the line; none of a standard library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub called_from: Option<Place>,
     /// Under it in the baseline and in the arm, in nanoseconds per request, where both run it.
@@ -152,14 +150,13 @@ impl Gap {
                 && one.ns[self.fast] <= HARDLY * one.ns[self.slow].min(self.whole[self.fast])
         };
         let all = under.values().filter(|one| one.is(may_tell)).map(|one| (one, held(one))).filter(tells);
-        // What a language has for all programs is called by somebody: only where that is not seen, as in code of one piece, or where both
-        // arms run it, does it tell.
+        // What a language has for all programs is called by somebody. It tells only if no such caller is new.
         let is_of_language = |frame: &Frame| is_built_in(frame) || !asks_for_work(frame);
         let (of_language, own): (Vec<_>, Vec<_>) = all.partition(|(one, _)| one.is(is_of_language));
         outermost(if own.is_empty() { of_language } else { own }, |(_, held)| *held)
     }
 
-    /// The function that both run and that grew by most of the gap, while all else that takes as much grew less of its time.
+    /// The function that both run, that grew by at least half of the gap, and that grew most for its time.
     fn grown_function<'u, 'a>(&self, under: &'u Functions<'a>) -> Option<(&'u Under<'a>, f64)> {
         let of_all = self.ns.abs() / self.whole[self.slow];
         let grown = |one: &Under| one.ns[self.slow] - one.ns[self.fast];
@@ -167,20 +164,13 @@ impl Gap {
         let tells = |one: &(&Under, f64)| {
             self.is_sure(one.0, one.1, GROWN) && of_own(one) >= (FASTER_GROWN * of_all).min(1.0 - HARDLY)
         };
-        outermost(
-            under
-                .values()
-                .filter(|one| one.is(may_tell))
-                .map(|one| (one, grown(one)))
-                .filter(tells)
-                .collect(),
-            of_own,
-        )
+        let all = under.values().filter(|one| one.is(may_tell)).map(|one| (one, grown(one)));
+        outermost(all.filter(tells).collect(), of_own)
     }
 
     /// Whether what is under a function is at least a `share` of the gap, by more than chance, and not another program.
     fn is_sure(&self, one: &Under, held: f64, share: f64) -> bool {
-        // What is inlined into what changes from start to start where code is compiled as it runs.
+        // Code that is compiled as it runs is inlined differently from start to start.
         let is_compiled = one.is(|frame| frame.module == JIT);
         let is_program =
             held > PROGRAM[0] * self.ns.abs() && (is_compiled || held > PROGRAM[1] * self.whole[self.slow]);
@@ -190,7 +180,7 @@ impl Gap {
 
 /// Whether a function says why work is done: one that asks for it, or of a standard library that is written in the program's language.
 fn may_tell(frame: &Frame) -> bool {
-    asks_for_work(frame) || is_of_script(frame)
+    asks_for_work(frame) || is_script(frame)
 }
 
 /// Of those of which a figure is nearly the highest, the outermost.
@@ -247,22 +237,30 @@ fn add<'a>(under: &mut Functions<'a>, arm: usize, samples: &Samples<'a>) -> Opti
     }
     let each = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns / samples as f64 };
     let divided = samples.cpu_ns.map(|ns| ns * samples.divides);
-    // What an interpreter calls of its own says less than the functions that it is in, where those were read.
-    let native = |profile: &Profile| profile.callers && profile.interpreted.is_none();
-    for (profile, stack) in stacks().filter(|(profile, _)| native(profile)) {
+    for (profile, stack) in native(samples) {
         let side = side(profile, stack);
         put(under, arm, profile, stack, each(divided[side], of_side[side]));
     }
-    // Whatever the program does, the interpreter is in some function of its own program.
-    let interpreted =
-        || samples.profiles.iter().filter_map(|profile| Some((*profile, profile.interpreted.as_ref()?)));
-    let all: u64 = interpreted().flat_map(|(_, read)| &read.stacks).map(|stack| stack.samples).sum();
-    for (profile, stack) in
-        interpreted().flat_map(|(profile, read)| read.stacks.iter().map(move |stack| (profile, stack)))
-    {
+    let all: u64 = interpreted(samples).map(|(_, stack)| stack.samples).sum();
+    for (profile, stack) in interpreted(samples) {
         put(under, arm, profile, stack, each(divided.iter().sum(), all));
     }
     Some(())
+}
+
+/// Native stacks. What an interpreter calls of its own says less than the functions that it is in, where those were read.
+fn native<'a>(samples: &Samples<'a>) -> impl Iterator<Item = (&'a Profile, &'a Stack)> {
+    let tells = |profile: &&&'a Profile| profile.callers && profile.interpreted.is_none();
+    let profiles = samples.profiles.iter().filter(tells).copied();
+    profiles.flat_map(|profile| profile.stacks.iter().map(move |stack| (profile, stack)))
+}
+
+/// Stacks that were read of interpreters: whatever the program does, they are in some function of it.
+fn interpreted<'a>(samples: &Samples<'a>) -> impl Iterator<Item = (&'a Profile, &'a Stack)> {
+    samples.profiles.iter().copied().flat_map(|profile| {
+        let stacks = profile.interpreted.iter().flat_map(|read| &read.stacks);
+        stacks.map(move |stack| (profile, stack))
+    })
 }
 
 /// What tells functions apart. Two versions of a program lie in two folders.
@@ -271,17 +269,11 @@ fn name(frame: &Frame) -> Name<'_> {
     (&frame.name, path.rsplit('/').next().unwrap_or(path))
 }
 
-/// From where most of a function is called in an arm: the innermost function above it that asks for work and is no standard library's, where
-/// that is of another package.
+/// Who calls a function most in an arm: the innermost function above it that asks for work and is of no standard library, if it is of
+/// another package.
 fn called_from(function: &Frame, samples: &Samples) -> Option<Place> {
-    let native = samples.profiles.iter().filter(|profile| profile.interpreted.is_none());
-    let native = native.flat_map(|profile| profile.stacks.iter().map(|stack| (*profile, stack)));
-    let read = samples.profiles.iter().flat_map(|profile| {
-        let stacks = profile.interpreted.iter().flat_map(|read| &read.stacks);
-        stacks.map(|stack| (*profile, stack))
-    });
     let mut callers: BTreeMap<&Frame, u64> = BTreeMap::new();
-    for (profile, stack) in native.chain(read) {
+    for (profile, stack) in native(samples).chain(interpreted(samples)) {
         let frames: Vec<&Frame> = profile.frames_of(stack).collect();
         let Some(depth) = frames.iter().position(|frame| name(frame) == name(function)) else { continue };
         let asks = |frame: &&&Frame| asks_for_work(frame) && !is_of_go(&frame.name);

@@ -180,7 +180,7 @@ fn counted_rows(findings: &Findings, arm: &str, nodes: &[GapNode]) -> Vec<(Cause
             }
         }
         let often = match (cause.id, &calls[..]) {
-            // How often it happens is the sum of all calls there are: more than those that have names here.
+            // The ledger has all calls: more than those named here.
             (CauseId::ExtraSyscalls, [(_, times)]) => a_request(*times),
             (CauseId::ExtraSyscalls, [_, _, ..]) => format!("{} in all", how_often(findings, cause)),
             _ => how_often(findings, cause),
