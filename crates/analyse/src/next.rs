@@ -8,7 +8,7 @@ use crate::attribution::cause::{Cause, Grade};
 use crate::attribution::tree::Place;
 use crate::attribution::tree::gap_function::GapFunction;
 use crate::facts::arms::ArmFindings;
-use crate::gates::Gate;
+use crate::gates::{Gate, GateSays};
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
 
 /// Commands whose flags are those of a comparison.
@@ -17,6 +17,9 @@ const COMPARING: [&str; 2] = ["compare", "ladder"];
 const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("--rigorous", false)];
 /// How many times as much of a block is proposed where no number of blocks decides.
 const MORE: u32 = 4;
+
+/// Share of the server's CPUs from which on those who take it are to be ended first.
+const MUCH: f64 = 0.1;
 
 /// Share of what a cause carries from which on a function holds as much.
 const AS_MUCH: f64 = 0.75;
@@ -46,6 +49,8 @@ pub enum NextReason {
         blocks: u64,
         /// About how long they take, in minutes.
         minutes: f64,
+        /// Who else took much of the server's CPUs meanwhile, and what share: without them fewer blocks would do.
+        beside: Option<(&'static str, f64)>,
     },
     /// What disturbed the run keeps it open, whatever number of blocks there is.
     Quieter {
@@ -131,7 +136,7 @@ pub(crate) fn next(
     let open: Vec<&Comparison> = open.collect();
     if !open.is_empty() {
         let whole = manifest.status == RunStatus::Complete;
-        return Some(undecided(&open, &again, whole));
+        return Some(undecided(&open, &again, whole, beside(gates)));
     }
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
     if let Some(gate) = gates.iter().find(voids) {
@@ -189,8 +194,17 @@ fn slower(cause: &Cause) -> &String {
     if cause.ns_per_request < 0.0 { &cause.baseline } else { &cause.arm }
 }
 
+/// Who else took much of the server's CPUs in the turns of an arm, and what share at most.
+fn beside(gates: &[Gate]) -> Option<(&'static str, f64)> {
+    let taken = gates.iter().filter_map(|gate| match &gate.says {
+        Some(GateSays::Disturbed { who, turns: [(_, below), (_, above)] }) => Some((*who, below.max(*above))),
+        _ => None,
+    });
+    taken.filter(|(_, share)| *share >= MUCH).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// What decides rows that are still open; `whole` says that the run was not stopped.
-fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
+fn undecided(open: &[&Comparison], again: &Again, whole: bool, beside: Option<(&'static str, f64)>) -> Next {
     let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
     let least = u64::from(plan_minimum());
     let nearest = nearest(open);
@@ -207,7 +221,7 @@ fn undecided(open: &[&Comparison], again: &Again, whole: bool) -> Next {
     let needed = needed.max(least).max(u64::from(done) + 1);
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
         let minutes = (needed as f64 * again.block_s / 60.0).ceil();
-        return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes }, needed);
+        return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes, beside }, needed);
     }
     let (flag, value) = match again.plan.design.turns {
         Turns::Slices { .. } => {

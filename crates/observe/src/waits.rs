@@ -178,6 +178,10 @@ impl Eyes for Lookup {
     fn origin(&mut self, process: u32) -> Origin {
         self.peers.origin(process)
     }
+
+    fn among(&mut self, waiting: u32, process: u32) -> Origin {
+        self.peers.among(waiting, process)
+    }
 }
 
 /// The thread that empties the rings.
@@ -264,7 +268,7 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
 
 /// With names in the place of addresses, and with what was read of stacks and goroutines; the short ones without their stacks.
 fn recorded(waited: Waited, read: Vec<Within<Chain>>, parked: &[ParkedIn]) -> Waits {
-    let Waited { waits, threads, others_ns, lost } = waited;
+    let Waited { waits, threads, services, others_ns, lost } = waited;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
         [Some((kind.process, kind.waited_in.clone())), kind.woken_from.clone()].map(Option::unwrap_or_default)
@@ -284,8 +288,10 @@ fn recorded(waited: Waited, read: Vec<Within<Chain>>, parked: &[ParkedIn]) -> Wa
     let mut leaves = Leaves::default();
     for (kind, sum) in waits {
         let (waited_in, woken_from) = (stacks.next().unwrap_or_default(), stacks.next().unwrap_or_default());
-        let Kind { ended_by, behind, by, .. } = kind;
-        leaves.add(WaitLeaf { ended_by, behind, by, waited_in, woken_from, count: 0, ns: 0 }, sum);
+        let Kind { process, ended_by, behind, by, .. } = kind;
+        let of_service = services.contains(&process);
+        let (count, ns) = (0, 0);
+        leaves.add(WaitLeaf { ended_by, behind, by, of_service, waited_in, woken_from, count, ns }, sum);
     }
     let mut frames = Frames::new(frames);
     let leaves = leaves.divided(&read, &mut frames);

@@ -331,7 +331,8 @@ mod tests {
             woken_from: None,
             behind: None,
             runs: None,
-            ns: [5.0, 0.0],
+            ns: 5.0,
+            other_ns: Some(0.0),
         };
         let wait = |arm: &str, place| WaitRow {
             arm: arm.to_owned(),

@@ -233,8 +233,10 @@ pub struct EndedWaits {
     pub behind: Option<EndedBy>,
     /// Of timers of an event loop: what they run, and are seen to run more than those of the other.
     pub runs: Option<Place>,
-    /// Time of them.
-    pub ns: Both,
+    /// Time of them, of each request of the slower arm.
+    pub ns: f64,
+    /// The same of the faster one, where that was seen.
+    pub other_ns: Option<f64>,
 }
 
 /// Switches that another cause has: what makes them, and how many, where it is not all of those that are more.

@@ -101,6 +101,8 @@ pub(crate) struct Waited {
     pub(crate) is_unasked: bool,
     /// Whether it had begun before watching did: nobody knows where.
     pub(crate) begun_before: bool,
+    /// Whether a process waited that none but others of the server ask.
+    pub(crate) of_service: bool,
     /// Of each request, in nanoseconds.
     pub(crate) ns: f64,
     /// How many there are of each request.
@@ -127,6 +129,7 @@ impl Waited {
             is_unasked: leaf.ended_by == EndedBy::Timer && in_ruby == Some(InRuby::Select) && is_in(&POLLS),
             is_idle: is_in(&IDLE_THREADS) && asker(waits.frames_of(&leaf.woken_from)).is_none(),
             begun_before: leaf.waited_in.is_empty(),
+            of_service: leaf.of_service,
             ns: each(leaf.ns),
             count: each(leaf.count),
         }
@@ -182,6 +185,7 @@ mod tests {
             ended_by,
             behind: None,
             by: None,
+            of_service: false,
             waited_in: (0..).take(stack.len()).collect(),
             woken_from: Vec::new(),
             count: 1,

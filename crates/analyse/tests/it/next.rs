@@ -52,6 +52,29 @@ fn more_blocks_take_the_place_of_those_that_were_asked_for() {
 }
 
 #[test]
+fn who_took_much_of_the_cpus_is_to_be_ended_first() {
+    let next = |taken: u64| {
+        let mut run = open(&["--quick"]);
+        for window in run.rounds.iter_mut().flat_map(|record| &mut record.windows) {
+            let host = &mut window.server_cpus;
+            host.others_ns = host.wall_ns * taken / 100;
+            host.wall_ns += host.others_ns;
+            host.user_ns += host.others_ns;
+        }
+        let next = analyse(&run).next.unwrap();
+        next.split_once('\n').unwrap().0.to_owned()
+    };
+    let busy = next(30);
+    assert!(
+        busy.starts_with(
+            "a quieter machine first: other processes took 23.1 % of the server's CPUs; --blocks "
+        ),
+        "{busy}"
+    );
+    assert!(next(5).starts_with("--blocks "), "{}", next(5));
+}
+
+#[test]
 fn what_more_blocks_do_not_decide_takes_longer_windows() {
     let with = |name| Behaves { jitter: 0.2, ..arm(name, 10_000.0) };
     let wide = with_command(

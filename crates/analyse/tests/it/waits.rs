@@ -29,6 +29,7 @@ fn leaf(ended_by: EndedBy, by: Option<&str>, ns: u64) -> WaitLeaf {
         ended_by,
         behind: None,
         by: by.map(str::to_owned),
+        of_service: false,
         waited_in: vec![0, 1, 2, 3],
         woken_from: Vec::new(),
         count: 10,
@@ -160,8 +161,32 @@ fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits()
     };
     let before = with_waits_in("take_a_place", &[before], false);
     assert!(named(&analyse(&before)).iter().all(|cause| cause.id.name() != "lock_contention"));
-    // Of one that waits as well, what it waits for is not known.
-    assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
+    // Of one that waits as well, what it waits for is not known. Where all waits of the slower one are for the lock, so is the gap.
+    assert_eq!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
+}
+
+/// A server that asks another process of its own, which waits for a timer of its loop: that is no wait of the server. Of the other one,
+/// which waits as well, nothing was seen; all of this one's waits are for answers, so that the gap is in those.
+#[test]
+fn what_a_service_of_its_own_waits_for_in_a_loop_is_a_part_of_the_wait_for_it() {
+    let office = Some("node (port 8331)");
+    let asks = WaitLeaf { count: 10_000, ..leaf(EndedBy::Service, office, 300_000_000) };
+    let of_service =
+        |ended_by| WaitLeaf { of_service: true, count: 10_000, ..leaf(ended_by, Some("node"), 290_000_000) };
+    let first = |waits: &[WaitLeaf]| {
+        let mut run = with_waits_in("uv__io_poll", waits, false);
+        keep_busy(&mut run, [("main", 0.7), ("pr", 0.2)]);
+        let findings = analyse(&run);
+        named(&findings).first().map(|cause| (cause.id.name(), cause.text.clone()))
+    };
+    let (name, text) = first(&[asks.clone(), of_service(EndedBy::Timer)]).unwrap();
+    assert_eq!(name, "backend_wait", "{text}");
+    assert!(
+        text.contains("waiting for an answer of node (port 8331)") && !text.contains("against"),
+        "{text}"
+    );
+    // Where it is known what the service waits for, that is told.
+    assert_eq!(first(&[asks, of_service(EndedBy::Disk)]).unwrap().0, "sync_writes");
 }
 
 /// All timers of an event loop are waited for in one place: what they run tells which of them it is.

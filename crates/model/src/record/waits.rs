@@ -44,6 +44,9 @@ pub struct WaitLeaf {
     /// Who ended them: a thread's name, or a process and its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Whether a process of the server waited that none but other processes of it ask: what it waits for is a part of what they wait for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_service: bool,
     /// Where the thread waited: indices into the frames, outermost first.
     pub waited_in: Vec<u32>,
     /// Where the other thread was, likewise.

@@ -32,6 +32,8 @@ pub(super) trait Eyes {
     fn marks(&mut self, chain: &[u64]) -> Marks;
     /// Who a process that is not of the server is.
     fn origin(&mut self, process: u32) -> Origin;
+    /// Who a process of the server is to another one of it.
+    fn among(&mut self, waiting: u32, process: u32) -> Origin;
 }
 
 /// Waits of one kind.
@@ -81,6 +83,8 @@ pub(super) struct Waited {
     pub(super) waits: Vec<(Kind, Sum)>,
     /// How many threads those were.
     pub(super) threads: u64,
+    /// Processes of the server that none but others of it ask.
+    pub(super) services: HashSet<u32>,
     /// Time of all others.
     pub(super) others_ns: u64,
     pub(super) lost: u64,
@@ -159,6 +163,9 @@ impl Thread {
 pub(super) struct Machine {
     threads: HashMap<u32, Thread>,
     processes: HashSet<u32>,
+    /// Those of them that others of them ask, and those that clients do.
+    asked_within: HashSet<u32>,
+    asked_by_clients: HashSet<u32>,
     numbers: HashMap<Kind, u32>,
     kinds: Vec<Kind>,
     sums: HashMap<u32, Sum>,
@@ -241,11 +248,12 @@ impl Machine {
     pub(super) fn into_waited(mut self) -> Waited {
         let ids: Vec<u32> = self.threads.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget(id));
+        let services = self.asked_within.difference(&self.asked_by_clients).copied().collect();
         let Self { kinds, sums, threads_served: threads, others_ns, lost, .. } = self;
         let sum = |(number, kind)| Some((kind, sums.get(&(number as u32))?.clone()));
         let mut waits: Vec<(Kind, Sum)> = kinds.into_iter().enumerate().filter_map(sum).collect();
         waits.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
-        Waited { waits, threads, others_ns, lost }
+        Waited { waits, threads, services, others_ns, lost }
     }
 
     fn left(
@@ -319,7 +327,13 @@ impl Machine {
             }
         };
         let (process, by_packet) = (thread.process, waker.stack.marks.has(Marks::NET_IN));
+        let of_member = self.processes.contains(&waker.process).then_some(waker.process);
         let kind = self.kind(process, stack, waker, eyes);
+        match (kind.ended_by, of_member) {
+            (EndedBy::Service, Some(member)) => drop(self.asked_within.insert(member)),
+            (EndedBy::Client, None) => drop(self.asked_by_clients.insert(process)),
+            _ => {}
+        }
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.last = Some(root(kind.ended_by, kind.behind));
         let for_work = matches!(kind.ended_by, EndedBy::Client | EndedBy::Connection | EndedBy::Network);
@@ -330,7 +344,7 @@ impl Machine {
     /// What kind of wait ends here.
     fn kind(&self, process: u32, stack: Stack, waker: Waker, eyes: &mut dyn Eyes) -> Kind {
         let own = self.threads.get(&waker.thread).filter(|_| self.processes.contains(&waker.process));
-        let (ended_by, by) = ended_by(stack.marks, &waker, own.is_some(), eyes);
+        let (ended_by, by) = ended_by(process, stack.marks, &waker, own.is_some(), eyes);
         // Whose stack an interrupt stands on has no part in it.
         let own = own.filter(|_| matches!(ended_by, EndedBy::Thread | EndedBy::Lock | EndedBy::Child));
         Kind {
@@ -406,7 +420,13 @@ fn root(ended_by: EndedBy, behind: Option<EndedBy>) -> EndedBy {
 }
 
 /// What ended a wait, by where the thread waited and what woke it; and who did, where that is nobody of the server.
-fn ended_by(waits: Marks, waker: &Waker, own: bool, eyes: &mut dyn Eyes) -> (EndedBy, Option<String>) {
+fn ended_by(
+    process: u32,
+    waits: Marks,
+    waker: &Waker,
+    own: bool,
+    eyes: &mut dyn Eyes,
+) -> (EndedBy, Option<String>) {
     let wakes = waker.stack.marks;
     let nobody = |ended_by| (ended_by, None);
     match () {
@@ -419,7 +439,12 @@ fn ended_by(waits: Marks, waker: &Waker, own: bool, eyes: &mut dyn Eyes) -> (End
             nobody(EndedBy::Connection)
         }
         () if wakes.has(Marks::NET_IN) && !wakes.has(Marks::NET_OUT) => nobody(EndedBy::Network),
-        () if wakes.has(Marks::NET_IN) && own => nobody(EndedBy::Thread),
+        () if wakes.has(Marks::NET_IN) && own && waker.process == process => nobody(EndedBy::Thread),
+        () if wakes.has(Marks::NET_IN) && own => match eyes.among(process, waker.process) {
+            Origin::Service(name) => (EndedBy::Service, Some(name)),
+            Origin::Client => nobody(EndedBy::Client),
+            Origin::Stranger(_) | Origin::Kernel => nobody(EndedBy::Thread),
+        },
         () if wakes.has(Marks::NET_IN) => match eyes.origin(waker.process) {
             Origin::Service(name) => (EndedBy::Service, Some(name)),
             Origin::Client | Origin::Stranger(_) => nobody(EndedBy::Client),

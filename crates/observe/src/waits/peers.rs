@@ -14,8 +14,9 @@ const MOST_LOOKS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Peers {
     group: Group,
-    known: HashMap<u32, Origin>,
-    looks: HashMap<u32, u32>,
+    /// By who it is told of, the group or one process of it, and who sent.
+    known: HashMap<(Option<u32>, u32), Origin>,
+    looks: HashMap<(Option<u32>, u32), u32>,
 }
 
 impl Peers {
@@ -25,28 +26,40 @@ impl Peers {
 
     /// Who a process is that is not of the group.
     pub(super) fn origin(&mut self, process: u32) -> Origin {
-        if let Some(known) = self.known.get(&process) {
+        self.find((None, process))
+    }
+
+    /// Who a process of the group is to another one of it, which waits.
+    pub(super) fn among(&mut self, waiting: u32, process: u32) -> Origin {
+        self.find((Some(waiting), process))
+    }
+
+    fn find(&mut self, pair: (Option<u32>, u32)) -> Origin {
+        if let Some(known) = self.known.get(&pair) {
             return known.clone();
         }
-        let looks = self.looks.entry(process).or_default();
+        let looks = self.looks.entry(pair).or_default();
         *looks += 1;
         let last = *looks >= MOST_LOOKS;
-        let found = look(&self.group, process);
+        let (of, process) = pair;
+        let of = of.map_or_else(|| self.group.pids().unwrap_or_default(), |waiting| vec![waiting]);
+        let found = look(&of, process);
         if last || !matches!(found, Origin::Stranger(_)) {
-            self.known.insert(process, found.clone());
+            self.known.insert(pair, found.clone());
         }
         found
     }
 }
 
-fn look(group: &Group, process: u32) -> Origin {
+/// Who a process is to those of a server.
+fn look(of: &[u32], process: u32) -> Origin {
     // The kernel's own threads have no memory.
     if optional(format!("/proc/{process}/maps")).is_some_and(|maps| maps.is_empty()) {
         return Origin::Kernel;
     }
     let name = optional(format!("/proc/{process}/comm")).unwrap_or_default();
-    let (Ok(all), Ok(pids)) = (sockets::all(), group.pids()) else { return Origin::Stranger(name) };
-    let (own, theirs) = (descriptors(&pids).sockets, descriptors(&[process]).sockets);
+    let Ok(all) = sockets::all() else { return Origin::Stranger(name) };
+    let (own, theirs) = (descriptors(of).sockets, descriptors(&[process]).sockets);
     let served: BTreeSet<u16> = all
         .iter()
         .filter(|socket| socket.listening && own.contains(&socket.inode))

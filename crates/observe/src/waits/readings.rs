@@ -189,7 +189,17 @@ mod tests {
 
     fn leaf(ended_by: EndedBy, waited_in: &[u32]) -> WaitLeaf {
         let waited_in = waited_in.to_vec();
-        WaitLeaf { ended_by, behind: None, by: None, waited_in, woken_from: Vec::new(), count: 0, ns: 0 }
+        let (of_service, count, ns) = (false, 0, 0);
+        WaitLeaf {
+            ended_by,
+            behind: None,
+            by: None,
+            of_service,
+            waited_in,
+            woken_from: Vec::new(),
+            count,
+            ns,
+        }
     }
 
     #[test]

@@ -174,6 +174,24 @@ fn another_service_is_told_from_a_client_and_named_with_its_port() {
 }
 
 #[test]
+fn a_service_that_the_server_has_begun_is_one_too_and_what_it_waits_for_is_marked() {
+    in_one_of_some_tries(|| {
+        let (server, address) = server("office");
+        let Some(waits) = watched(server, &address, Duration::ZERO) else { return };
+        let by = longest(&waits, EndedBy::Service).by.clone().unwrap();
+        assert!(by.contains("fixture") && by.ends_with("(port 7879)"), "{by}");
+        let sleeps = longest(&waits, EndedBy::Timer);
+        assert!(sleeps.of_service && is_in(&waits, &sleeps.waited_in, "nanosleep"), "{}", table(&waits));
+        let of_server = waits.leaves.iter().filter(|leaf| leaf.ended_by == EndedBy::Service);
+        assert!(
+            of_server.map(|leaf| leaf.count).sum::<u64>() >= u64::from(REQUESTS) / 2,
+            "{}",
+            table(&waits)
+        );
+    });
+}
+
+#[test]
 fn a_server_that_has_nothing_to_do_waits_for_its_client() {
     in_one_of_some_tries(|| {
         let (server, address) = server("nothing");

@@ -5,6 +5,7 @@ use model::plan::CauseId;
 
 use super::gates;
 use super::names::cause_words;
+use crate::compare::percent;
 use crate::screen::short_function;
 use crate::waits::at;
 
@@ -24,8 +25,15 @@ pub(super) fn sentence(next: &Next) -> String {
 fn reason(reason: &NextReason) -> String {
     match reason {
         NextReason::Failed { arm, error } => format!("mend {arm} first: {error}"),
-        NextReason::MoreBlocks { blocks, minutes } => {
-            format!("--blocks {blocks} would decide at this spread, in about {}", time(*minutes))
+        NextReason::MoreBlocks { blocks, minutes, beside } => {
+            let more = format!("--blocks {blocks} would decide at this spread, in about {}", time(*minutes));
+            match beside {
+                Some((who, share)) => format!(
+                    "a quieter machine first: {who} took {} of the server's CPUs; {more}",
+                    percent(*share)
+                ),
+                None => more,
+            }
         }
         NextReason::Quieter { arm, who, moved } => format!(
             "a quieter machine, not more blocks: {who} can have moved {arm} by {:.1} %, whatever number of blocks there is",

@@ -305,7 +305,8 @@ fn ended_waits(waits: &EndedWaits) -> String {
     let places = [at(&waits.waited_in, "in"), at(&waits.woken_from, "from")].concat();
     let runs =
         waits.runs.as_ref().map_or_else(String::new, |place| format!(", to run {}", crate::waits::at(place)));
-    format!("{what}{places}{runs}{}: {}", had_waited(waits.behind), against(waits.ns))
+    let against = waits.other_ns.map_or_else(String::new, |ns| format!(" against {}", format_ns(ns)));
+    format!("{what}{places}{runs}{}: {} a request{against}", had_waited(waits.behind), format_ns(waits.ns))
 }
 
 fn parked_words(parked: &ParkedSeen) -> String {

@@ -9,7 +9,7 @@ use super::Suspect;
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::{few_at_a_time, kernel_time_of_syncs, wait};
-use crate::attribution::seen::{Both, EndedWaits, Seen};
+use crate::attribution::seen::{EndedWaits, Seen};
 use crate::attribution::tree::Place;
 use crate::attribution::waits::place;
 use crate::facts::functions::brief;
@@ -21,10 +21,21 @@ const RARE: f64 = 0.01;
 /// Share of the slower arm's idle time up to which that of the other one need not have been seen: its waits are no more than that.
 const DWARFED: f64 = 0.1;
 
-/// Whether what ended waits was seen of both arms; of one that is full, or hardly waits beside the other, there is nothing to see.
+/// Share of the slower arm's waits from which on a cause has them all: whatever the other one waits for, the gap is then that cause's.
+const ALL: f64 = 0.9;
+
+/// Whether what ended waits was seen of both arms. Of one that is full, or hardly waits beside the other, there is nothing to see; and of
+/// none where all of the slower one's are of one cause.
 pub(super) fn are_recorded(pair: &Pair) -> bool {
     let hardly_waits = pair.fast.full || pair.fast.idle_ns <= DWARFED * pair.slow.idle_ns;
-    !pair.slow.waited.is_empty() && (!pair.fast.waited.is_empty() || hardly_waits)
+    !pair.slow.waited.is_empty()
+        && (!pair.fast.waited.is_empty() || hardly_waits || have_one_cause(pair.slow))
+}
+
+fn have_one_cause(arm: &Evidence) -> bool {
+    let causes = by_cause(arm);
+    let times = || causes.values().map(|[ns, _]| *ns);
+    times().fold(0.0, f64::max) >= ALL * times().sum::<f64>() && occupied(&arm.waited) >= ALL
 }
 
 /// The cause that a wait is of; nothing where there was no work, or a CPU was waited for.
@@ -35,6 +46,8 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
     Some(match one.ended_by {
         EndedBy::Disk => CauseId::SyncWrites,
         EndedBy::Timer if one.is_sleep => CauseId::Sleep,
+        // Its loop, or a thread of its pool, has nothing to do until the next of the requests that it has is done.
+        EndedBy::Timer | EndedBy::Thread if one.of_service => return None,
         EndedBy::Timer => CauseId::TimerWait,
         // A thread without work is let go on as one in a lock is.
         EndedBy::Lock | EndedBy::Thread if one.begun_before => return None,
@@ -49,11 +62,17 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
 /// Waits of the threads of an arm by cause: nanoseconds and how many of each request.
 fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, [f64; 2]> {
     let mut sums: BTreeMap<CauseId, [f64; 2]> = BTreeMap::new();
+    let mut within_ns = 0.0;
     for one in &arm.waited {
         if let Some(cause) = cause_of(one) {
             let [ns, count] = sums.entry(cause).or_default();
             (*ns, *count) = (*ns + one.ns, *count + one.count);
+            within_ns += if one.of_service { one.ns } else { 0.0 };
         }
+    }
+    // Each interval once: who waits for a service waits for what that one waits for.
+    if let Some([ns, _]) = sums.get_mut(&CauseId::BackendWait) {
+        *ns = (*ns - within_ns).max(0.0);
     }
     sums.retain(|_, [_, count]| *count >= RARE);
     sums
@@ -94,7 +113,8 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     let suspect = |(cause, ns): (CauseId, f64)| {
         let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
-        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, of(&cause)))??;
+        let other_ns = (!pair.fast.waited.is_empty()).then(|| of(&cause)[1]);
+        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, of(&cause)[0], other_ns))??;
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
     let suspects: Vec<Suspect> = grown.into_iter().filter_map(suspect).collect();
@@ -138,7 +158,7 @@ struct AtPlace {
 fn occupied(waited: &[Waited]) -> f64 {
     let mut places: BTreeMap<Option<&str>, AtPlace> = BTreeMap::new();
     // A thread that is ready and not yet on an idle CPU comes from a wait: that time is of the waits, as they are.
-    for one in waited.iter().filter(|one| one.ended_by != EndedBy::Cpu) {
+    for one in waited.iter().filter(|one| one.ended_by != EndedBy::Cpu && !one.of_service) {
         let place = places.entry(one.waited_in.as_ref().map(|frame| frame.name.as_str())).or_default();
         match one.ended_by {
             EndedBy::Unfinished => place.unfinished_ns += one.ns,
@@ -160,7 +180,7 @@ fn occupied(waited: &[Waited]) -> f64 {
 type Ended = (Option<String>, Option<String>, Option<String>);
 
 /// What most of it is, who ended it and where. Threads of a pool are one: which of them it was is chance.
-fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
+fn seen(pair: &Pair, cause: CauseId, ns: f64, other_ns: Option<f64>) -> Option<Seen> {
     let at = |frame: &Option<Frame>| frame.as_ref().map(|frame| brief(&frame.name));
     let these = || pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
     let by = |one: &Waited| {
@@ -184,6 +204,7 @@ fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
         behind: longest.behind.filter(|_| cause == CauseId::LockContention),
         runs: runs(pair).filter(|_| cause == CauseId::TimerWait),
         ns,
+        other_ns,
     }))
 }
 

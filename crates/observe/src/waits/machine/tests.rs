@@ -6,6 +6,8 @@ const SERVER: u32 = 10;
 const CLIENT: u32 = 20;
 const DATABASE: u32 = 30;
 const KERNEL: u32 = 2;
+/// A process of the server, of one thread: 41.
+const OFFICE: u32 = 40;
 
 /// What ended waits, what was behind it, by whom, and nanoseconds.
 type Ended = (EndedBy, Option<EndedBy>, Option<String>, u64);
@@ -44,6 +46,14 @@ impl Eyes for Known {
             DATABASE => Origin::Service("postgres (port 5432)".to_owned()),
             KERNEL => Origin::Kernel,
             other => Origin::Stranger(format!("stranger {other}")),
+        }
+    }
+
+    fn among(&mut self, waiting: u32, process: u32) -> Origin {
+        match (waiting, process) {
+            (SERVER, OFFICE) => Origin::Service("office (port 8331)".to_owned()),
+            (OFFICE, SERVER) => Origin::Client,
+            (_, other) => Origin::Stranger(format!("stranger {other}")),
         }
     }
 }
@@ -284,6 +294,36 @@ fn threads_begin_and_end_and_only_those_that_serve_count() {
     let (sums, waited) = script.end(1000);
     assert_eq!(sums, [(EndedBy::Timer, None, None, 30), (EndedBy::Cpu, None, None, 10)]);
     assert_eq!((waited.threads, waited.others_ns), (2, 180 + 500));
+}
+
+/// A process of the server that it asks itself, over the network.
+#[test]
+fn a_process_that_none_but_the_server_asks_is_a_service() {
+    let asked = |by_a_client: bool| {
+        let mut script = Script::new();
+        script.serves(&[11]);
+        script.at(10).take(SERVER, 11, WakeKind::Began { process: OFFICE, thread: 41 }).comes(41);
+        script.take(OFFICE, 41, WakeKind::Sent);
+        let waits = |script: &mut Script, from: Range<u64>, by, place| {
+            let site = Site { chain: vec![ELSEWHERE], ..Site::default() };
+            let (name, next_name) = ("office".to_owned(), "idle".to_owned());
+            let what = WakeKind::Switched { name, why: Leaving::Waits, next: 0, next_name, site };
+            script.at(from.start).take(OFFICE, 41, what);
+            script.at(from.end).wakes(by, 41, Context::Soft, place).comes(41);
+        };
+        waits(&mut script, 100..200, (SERVER, 11), FROM_SENDER);
+        script.wait_of(11, ELSEWHERE, 200..500, (OFFICE, 41), Context::Soft, FROM_SENDER);
+        if by_a_client {
+            waits(&mut script, 600..650, (CLIENT, 21), FROM_SENDER);
+        }
+        script.end(1000)
+    };
+    let (sums, waited) = asked(false);
+    let office = Some("office (port 8331)".to_owned());
+    assert_eq!(sums, [(EndedBy::Client, None, None, 100), (EndedBy::Service, None, office, 300)]);
+    assert_eq!(waited.services, HashSet::from([OFFICE]));
+    // Whom clients ask, too, serves them.
+    assert_eq!(asked(true).1.services, HashSet::new());
 }
 
 #[test]

@@ -390,7 +390,8 @@ fn what_timers_run_and_which_locks_are_waited_for_is_said() {
             woken_from: None,
             behind: None,
             runs,
-            ns: [3300.0, 0.0],
+            ns: 3300.0,
+            other_ns: Some(0.0),
         })
     };
     let other = |ended_by| {
@@ -402,7 +403,8 @@ fn what_timers_run_and_which_locks_are_waited_for_is_said() {
             woken_from: None,
             behind: None,
             runs: None,
-            ns: [3300.0, 0.0],
+            ns: 3300.0,
+            other_ns: Some(0.0),
         })
     };
     let lock = |what, functions: &[&str]| analyse::Seen::WaitsInCalls {
