@@ -176,7 +176,7 @@ fn gap_function<'f>(first: &Cause, gap_functions: &'f [GapFunction]) -> Option<&
     let works_for_it = matches!(first.id, CauseId::Compiling | CauseId::Gc);
     gap_functions.iter().find(|found| {
         found.arm == first.arm
-            && found.only_in == *slower(first)
+            && found.slower == *slower(first)
             && (works_for_it || found.delta_ns.abs() >= AS_MUCH * first.ns_per_request.abs())
     })
 }
@@ -348,9 +348,9 @@ mod tests {
                 carries: Carries::AtMost(0.0),
             }),
         };
-        let function = |only_in: &str, delta_ns| GapFunction {
+        let function = |slower: &str, delta_ns| GapFunction {
             arm: "pr".to_owned(),
-            only_in: only_in.to_owned(),
+            slower: slower.to_owned(),
             function: "look_up".to_owned(),
             package: "shop".to_owned(),
             file: None,
@@ -360,15 +360,15 @@ mod tests {
             delta_se_ns: 1.0,
             share: 0.5,
         };
-        for (id, only_in, delta_ns, found) in [
+        for (id, slower, delta_ns, found) in [
             (CauseId::OwnCode, "pr", 800.0, true),
             (CauseId::OwnCode, "pr", 400.0, false),
             (CauseId::OwnCode, "main", 800.0, false),
             (CauseId::Compiling, "pr", 400.0, true),
         ] {
-            let functions = [function(only_in, delta_ns)];
+            let functions = [function(slower, delta_ns)];
             let told = gap_function(&first(id), &functions);
-            assert_eq!(told.is_some(), found, "{id:?} {only_in} {delta_ns}");
+            assert_eq!(told.is_some(), found, "{id:?} {slower} {delta_ns}");
         }
     }
 }

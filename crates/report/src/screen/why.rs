@@ -370,7 +370,7 @@ fn gap_function_words(found: &GapFunction, share: f64) -> String {
         None => format!("{} ({})", short_function(name), package_or_file(found)),
     };
     let seen = match found.grown_ns {
-        None => format!("seen only in {}", short(&found.only_in)),
+        None => format!("seen only in {}", short(&found.slower)),
         Some([from, to]) => from_to(from, to),
     };
     let line = format!("   {part} is under {function}, {seen}");

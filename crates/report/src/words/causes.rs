@@ -17,12 +17,12 @@ pub(super) fn sentence(says: &CauseSays) -> String {
 
 /// Under which function most of a gap is.
 pub(super) fn under(found: &GapFunction) -> String {
-    let GapFunction { only_in, function, package, delta_ns, delta_se_ns, share, grown_ns, .. } = found;
+    let GapFunction { slower, function, package, delta_ns, delta_se_ns, share, grown_ns, .. } = found;
     let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", end_of(file)));
     let (ns, error) = (format_ns(delta_ns.abs()), format_ns(*delta_se_ns));
     let part = format!("{ns} a request ({} of the gap, standard error {error})", percent(*share));
     let seen = match grown_ns {
-        None => format!("which was seen only in {only_in}"),
+        None => format!("which was seen only in {slower}"),
         Some([baseline, arm]) => {
             format!("{} in the baseline and {} in the arm", format_ns(*baseline), format_ns(*arm))
         }

@@ -45,8 +45,8 @@ const BEGINNINGS: [&str; 3] = ["main", "main.main", "<module>"];
 pub struct GapFunction {
     /// The arm, against the baseline.
     pub arm: String,
-    /// The arm that costs more, in which it is seen; the other one runs it too if `grown_ns` is there.
-    pub only_in: String,
+    /// The arm that costs more; the other one runs it too if `grown_ns` is there.
+    pub slower: String,
     /// The function.
     pub function: String,
     /// Its crate, package or library.
@@ -111,7 +111,7 @@ pub(super) fn gap_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
     let frame = told.frame?;
     Some(GapFunction {
         arm: names[1].to_owned(),
-        only_in: names[gap.slow].to_owned(),
+        slower: names[gap.slow].to_owned(),
         function: brief(&frame.name),
         package: package_of(frame),
         file: frame.file.clone(),
@@ -324,7 +324,7 @@ mod tests {
         callers: bool,
     ) -> Option<(String, String, f64)> {
         let found = any(baseline, arm, slower_ns, callers).filter(|one| one.grown_ns.is_none());
-        found.map(|one| (one.function, one.only_in, one.share))
+        found.map(|one| (one.function, one.slower, one.share))
     }
 
     /// The same, whoever runs it.
@@ -362,8 +362,8 @@ mod tests {
             ("main;serve|__x64_sys_write", 50),
             ("main;serve;log|__x64_sys_write", 50),
         ];
-        let (function, only_in, share) = found(&PLAIN, &logs, 1000.0, true).unwrap();
-        assert_eq!((function.as_str(), only_in.as_str()), ("log", "arm"));
+        let (function, slower, share) = found(&PLAIN, &logs, 1000.0, true).unwrap();
+        assert_eq!((function.as_str(), slower.as_str()), ("log", "arm"));
         assert!((share - 1.5).abs() < 0.01, "{share}");
     }
 
@@ -452,7 +452,7 @@ mod tests {
         let arm =
             [("main;serve;trace;map", 120), ("main;serve;answer", 80), ("main;serve|__x64_sys_write", 100)];
         let told = any(&base, &arm, 1000.0, true).unwrap();
-        assert_eq!((told.function.as_str(), told.only_in.as_str()), ("trace", "arm"), "the outermost of two");
+        assert_eq!((told.function.as_str(), told.slower.as_str()), ("trace", "arm"), "the outermost of two");
         let [from, to] = told.grown_ns.unwrap();
         assert!((from - 200.0).abs() < 1.0 && (to - 1200.0).abs() < 1.0, "{from} {to}");
         assert!((told.share - 1.0).abs() < 0.01, "{}", told.share);

@@ -341,7 +341,7 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
     found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
     let function = |name: &str, share: f64| analyse::GapFunction {
         arm: "pr".to_owned(),
-        only_in: "threads".to_owned(),
+        slower: "threads".to_owned(),
         function: name.to_owned(),
         package: "shop".to_owned(),
         file: None,
