@@ -53,6 +53,8 @@ pub(crate) struct Attribution {
     pub(crate) parked: Vec<ParkedRow>,
     /// What arms wait for whose CPUs are idle: name, and what was seen.
     pub(crate) waits: Vec<(String, Vec<Seen>)>,
+    /// What each arm waits for most, whatever the others do.
+    pub(crate) own_waits: Vec<(String, Seen)>,
     /// What no cause carries of each arm's gap.
     pub(crate) rests: Vec<RestOfGap>,
     /// The arm of whose gap the largest share is left without a cause, and that share.
@@ -95,6 +97,7 @@ impl Attribution {
             waited,
             parked,
             waits: why.waits,
+            own_waits: why.own_waits,
             rests: why.rests,
             most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
             splits,

@@ -91,13 +91,19 @@ const LIMITS: [Look; 15] = [
 pub(crate) struct Limits(pub(crate) BTreeMap<String, Limit>);
 
 impl Limits {
-    /// What is known to limit each arm: what its gap was found to be, where it waits; else the first of [`LIMITS`].
+    /// What is known to limit each arm: what its gap was found to be, where it waits; else the first of [`LIMITS`], or what it was seen to wait for.
     pub(crate) fn from_facts(facts: &Facts, gates: &[Gate], attribution: &Attribution) -> Self {
         let named =
             |(arm, alone): (&str, &Alone)| Some((arm.to_owned(), first(&facts.sheet, arm, gates, alone)?));
         let waits = attribution.waits.iter();
         let waits = waits.map(|(arm, seen)| (arm.clone(), Limit::Wait(seen.clone())));
-        Self(facts.each_alone().filter_map(named).chain(waits).collect())
+        let mut limits: BTreeMap<String, Limit> = facts.each_alone().filter_map(named).chain(waits).collect();
+        for (arm, seen) in &attribution.own_waits {
+            if let Some(limit @ Limit::Unknown(_)) = limits.get_mut(arm) {
+                *limit = Limit::Wait(vec![seen.clone()]);
+            }
+        }
+        Self(limits)
     }
 }
 

@@ -145,6 +145,8 @@ pub(crate) struct Why {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What arms wait for whose CPUs are idle: name, and what was seen.
     pub(crate) waits: Vec<(String, Vec<Seen>)>,
+    /// What each arm waits for most, whatever the others do.
+    pub(crate) own_waits: Vec<(String, Seen)>,
     /// The cause of each arm that is said before those that carry more, where there is one.
     pub(crate) first: Vec<(String, CauseId)>,
     /// The cause to which each leaf of each arm's tree belongs.
@@ -172,7 +174,8 @@ pub(crate) fn explain(material: &Material) -> Why {
     let gathered: Vec<Evidence> =
         sheet.plan().arms.iter().filter_map(|arm| Evidence::for_arm(&arm.name, material)).collect();
     let find = |name: &str| gathered.iter().find(|evidence| evidence.name == name);
-    let mut why = Why::default();
+    let own_wait = |arm: &Evidence| Some((arm.name.clone(), wakers::of_one(arm)?));
+    let mut why = Why { own_waits: gathered.iter().filter_map(own_wait).collect(), ..Why::default() };
     let Some(baseline) = find(sheet.baseline()) else { return why };
     for arm in sheet.others().filter_map(find) {
         if let Some(pair) = Pair::new(baseline, arm, material) {

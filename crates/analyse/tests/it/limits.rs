@@ -2,7 +2,8 @@
 //! each is told from that arm alone.
 
 use model::record::{
-    Counts, DiagnosticRecord, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
+    Counts, DiagnosticRecord, EndedBy, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, WaitLeaf,
+    Waits, Window,
 };
 
 use crate::support::{analyse, change, kernel_frame, pair};
@@ -123,6 +124,38 @@ fn limits(limited: Limited, expected: &str) {
     for arm in &findings.arms {
         assert_eq!(arm.limiter.as_deref(), Some(expected), "{}", arm.name);
     }
+}
+
+/// What else limits it nobody can tell; what ends its waits was seen.
+#[test]
+fn who_waits_for_no_known_limit_waits_for_what_is_seen_to_end_its_waits() {
+    let limiter = |ended_by: EndedBy| {
+        let mut run = run(Limited { window: idle, ..NOTHING });
+        for record in &mut run.diagnostics {
+            let leaf = WaitLeaf {
+                ended_by,
+                behind: None,
+                by: Some("node (port 8331)".to_owned()),
+                of_service: false,
+                waited_in: vec![0],
+                woken_from: Vec::new(),
+                count: 98_000,
+                ns: 98_000_000,
+            };
+            let frames = vec![kernel_frame("do_epoll_wait")];
+            let waits =
+                Waits { frames, idle_ns: leaf.ns, leaves: vec![leaf], threads: 1, ..Waits::default() };
+            record.passes.push(Pass {
+                kind: PassKind::Waking,
+                waits: Some(waits),
+                ..record.passes[0].clone()
+            });
+        }
+        analyse(&run).arms[0].limiter.clone().unwrap()
+    };
+    let waits = limiter(EndedBy::Service);
+    assert!(waits.starts_with("a wait, not its CPU: waiting for an answer of node (port 8331)"), "{waits}");
+    assert_eq!(limiter(EndedBy::Client), "not its CPU (40 % busy): a wait of its own, unknown");
 }
 
 #[test]

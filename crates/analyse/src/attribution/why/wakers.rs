@@ -24,6 +24,9 @@ const DWARFED: f64 = 0.1;
 /// Share of the slower arm's waits from which on a cause has them all: whatever the other one waits for, the gap is then that cause's.
 const ALL: f64 = 0.9;
 
+/// Share of the time of an arm's threads without a CPU from which on a cause is what it waits for.
+const MOST: f64 = 0.5;
+
 /// Whether what ended waits was seen of both arms. Of one that is full, or hardly waits beside the other, there is nothing to see; and of
 /// none where all of the slower one's are of one cause.
 pub(super) fn are_recorded(pair: &Pair) -> bool {
@@ -114,7 +117,9 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
         let other_ns = (!pair.fast.waited.is_empty()).then(|| of(&cause)[1]);
-        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, of(&cause)[0], other_ns))??;
+        let runs = runs(pair).filter(|_| cause == CauseId::TimerWait);
+        let waits = (idle_ns > 0.0).then(|| most(pair.slow, cause))??;
+        let seen = Seen::Waits(EndedWaits { runs, ns: of(&cause)[0], other_ns, ..waits });
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
     let suspects: Vec<Suspect> = grown.into_iter().filter_map(suspect).collect();
@@ -179,10 +184,19 @@ fn occupied(waited: &[Waited]) -> f64 {
 /// Who ended waits, where the thread waited, and where the one that ended it was.
 type Ended = (Option<String>, Option<String>, Option<String>);
 
-/// What most of it is, who ended it and where. Threads of a pool are one: which of them it was is chance.
-fn seen(pair: &Pair, cause: CauseId, ns: f64, other_ns: Option<f64>) -> Option<Seen> {
+/// What an arm by itself waits for, where that is most of what its threads do without a CPU.
+pub(super) fn of_one(arm: &Evidence) -> Option<Seen> {
+    let causes = by_cause(arm);
+    let all: f64 = causes.values().map(|[ns, _]| *ns).sum();
+    let (cause, [ns, _]) = causes.into_iter().max_by(|a, b| a.1[0].total_cmp(&b.1[0]))?;
+    let is_most = occupied(&arm.waited) * ns >= MOST * all;
+    Some(Seen::Waits(EndedWaits { ns, ..most(arm, cause).filter(|_| is_most)? }))
+}
+
+/// What most of an arm's waits of a cause are, who ended them and where. Threads of a pool are one: which of them it was is chance.
+fn most(arm: &Evidence, cause: CauseId) -> Option<EndedWaits> {
     let at = |frame: &Option<Frame>| frame.as_ref().map(|frame| brief(&frame.name));
-    let these = || pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
+    let these = || arm.waited.iter().filter(|one| cause_of(one) == Some(cause));
     let by = |one: &Waited| {
         let name = one.by.as_deref()?;
         Some(if one.ended_by == EndedBy::Service { name.to_owned() } else { without_number(name) })
@@ -190,22 +204,22 @@ fn seen(pair: &Pair, cause: CauseId, ns: f64, other_ns: Option<f64>) -> Option<S
     let ended = |one: &Waited| -> Ended { (by(one), at(&one.waited_in), at(&one.woken_from)) };
     let mut places: BTreeMap<Ended, f64> = BTreeMap::new();
     these().for_each(|one| *places.entry(ended(one)).or_default() += one.ns);
-    let (most, _) = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (most, ns) = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let at_place = || these().filter(|one| ended(one) == most);
     let longest = at_place().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
     let is_one = at_place().all(|one| one.by == longest.by);
     let (stem, waited_in, woken_from) = most.clone();
-    Some(Seen::Waits(EndedWaits {
+    Some(EndedWaits {
         cause,
         ended_by: longest.ended_by,
         by: if is_one { longest.by.clone() } else { stem },
         waited_in,
         woken_from,
         behind: longest.behind.filter(|_| cause == CauseId::LockContention),
-        runs: runs(pair).filter(|_| cause == CauseId::TimerWait),
+        runs: None,
         ns,
-        other_ns,
-    }))
+        other_ns: None,
+    })
 }
 
 /// What the timers of the slower one run most, over those of the other.
