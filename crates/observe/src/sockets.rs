@@ -24,6 +24,7 @@ pub(crate) struct SocketSnapshot {
     /// Connections by cookie.
     server: BTreeMap<u64, SocketCounters>,
     clients: BTreeMap<u64, SocketCounters>,
+    asked: BTreeMap<u64, SocketCounters>,
 }
 
 impl SocketSnapshot {
@@ -34,15 +35,26 @@ impl SocketSnapshot {
         let listeners: BTreeMap<u64, Listener> =
             sockets.iter().filter(own).map(|socket| (socket.cookie, listener(socket))).collect();
         let ports: BTreeSet<u16> = listeners.values().map(|listener| listener.port).collect();
+        // What a server asks processes of its own is asked by no client.
+        let asks = |socket: &DiagSocket| {
+            inodes.contains(&socket.inode) && !socket.listening && !ports.contains(&socket.local_port)
+        };
+        let asking: BTreeSet<(u16, u16)> = sockets
+            .iter()
+            .filter(|socket| asks(socket))
+            .map(|socket| (socket.local_port, socket.remote_port))
+            .collect();
+        let is_within = |socket: &DiagSocket| asking.contains(&(socket.remote_port, socket.local_port));
         let side = |is_of: &dyn Fn(&DiagSocket) -> bool| {
             let connections = sockets.iter().filter(|socket| !socket.listening && is_of(socket));
             connections.map(|socket| (socket.cookie, socket.counters)).collect()
         };
         // Other processes may serve the same port; what is not accepted yet, or closed already, has no owner.
         let is_ours = |socket: &DiagSocket| socket.inode == NO_OWNER || inodes.contains(&socket.inode);
-        let server = side(&|socket| ports.contains(&socket.local_port) && is_ours(socket));
-        let clients = side(&|socket| ports.contains(&socket.remote_port));
-        Ok(Self { listeners, server, clients })
+        let server =
+            side(&|socket| ports.contains(&socket.local_port) && is_ours(socket) && !is_within(socket));
+        let clients = side(&|socket| ports.contains(&socket.remote_port) && !asks(socket));
+        Ok(Self { listeners, server, clients, asked: side(&asks) })
     }
 
     pub(crate) fn since(&self, earlier: &Self) -> Sockets {
@@ -58,6 +70,7 @@ impl SocketSnapshot {
             listeners,
             server: grown(&self.server, &earlier.server),
             clients: grown(&self.clients, &earlier.clients),
+            asked: Some(grown(&self.asked, &earlier.asked)),
         }
     }
 }

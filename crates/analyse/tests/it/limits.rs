@@ -62,6 +62,15 @@ fn delayed(window: &mut Window, slow: u64, slow_ns: u64) {
     window.response_buckets = vec![[98_304, 1000 - slow], [slow_ns, slow]];
 }
 
+/// Something else runs on its CPUs, for which its threads wait so long for each second that they run.
+fn crowd(window: &mut Window, waits: f64) {
+    busy(window, 0.6, 0.6);
+    window.target.run_wait_ns = (window.target.cpu.total_ns as f64 * waits) as u64;
+    let taken = window.server_cpus.idle_ns * 4 / 5;
+    (window.server_cpus.user_ns, window.server_cpus.idle_ns) =
+        (window.server_cpus.user_ns + taken, window.server_cpus.idle_ns - taken);
+}
+
 fn run(limited: Limited) -> Run {
     let mut run = pair(1.0);
     run.host.loopback_bytes_per_s = Some(limited.loopback_bytes_per_s);
@@ -183,18 +192,9 @@ fn each_limit_is_named_for_each_arm() {
     limits(NOTHING, "its CPU (98 % of 1 busy)");
     let one_thread = Limited { window: |window| busy(window, 0.5, 0.98), ..NOTHING };
     limits(one_thread, "one thread (98 % busy, 1.00 of 2 CPUs used)");
-    let run_queue = Limited {
-        window: |window| {
-            busy(window, 0.6, 0.6);
-            window.target.run_wait_ns = window.target.cpu.total_ns * 3 / 10;
-            // Something else runs there.
-            let taken = window.server_cpus.idle_ns * 4 / 5;
-            (window.server_cpus.user_ns, window.server_cpus.idle_ns) =
-                (window.server_cpus.user_ns + taken, window.server_cpus.idle_ns - taken);
-        },
-        ..NOTHING
-    };
-    limits(run_queue, "waiting for a CPU (30 % of its run time)");
+    let run_queue = |window: fn(&mut Window)| Limited { window, ..NOTHING };
+    limits(run_queue(|window| crowd(window, 0.3)), "waiting for a CPU (30 % of its run time)");
+    limits(run_queue(|window| crowd(window, 22.0)), "waiting for a CPU (22.0 times as long as it runs)");
     let crowded_out = Limited {
         window: |window| {
             busy(window, 0.02, 0.02);

@@ -59,6 +59,7 @@ fn resources() -> Resources {
                 ..SocketCounters::default()
             },
             clients: SocketCounters::default(),
+            asked: None,
         }),
     }
 }

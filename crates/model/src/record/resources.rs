@@ -128,6 +128,10 @@ pub struct Sockets {
     pub server: SocketCounters,
     /// The other side, where it is on this host.
     pub clients: SocketCounters,
+    /// The target's own connections to others, also to processes of its own; absent in runs of earlier versions, in which those are among
+    /// the two above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<SocketCounters>,
 }
 
 /// Resources that are neither CPU time nor a thread's own, over a window: with [`crate::record::Usage`] and

@@ -237,9 +237,41 @@ fn connections_of_another_process_on_the_same_port_are_not_a_servers_own() {
     assert!(sockets.clients.data_segments_out >= 1, "{sockets:?}");
 }
 
+/// A worker that has this listener and these connections, as this process has.
+fn worker_with(listener: &TcpListener, connections: [&TcpStream; 2]) -> Child {
+    let [out, err] = connections.map(|connection| OwnedFd::from(connection.try_clone().unwrap()));
+    let listener = OwnedFd::from(listener.try_clone().unwrap());
+    Command::new("sleep").arg("60").stdin(listener).stdout(out).stderr(err).spawn().unwrap()
+}
+
+#[test]
+fn what_a_server_asks_is_told_from_what_it_serves() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (served, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    // The server has the asking end, and that of the one it asks as well.
+    for connections in [[&client; 2], [&client, &served]] {
+        let worker = worker_with(&listener, connections);
+        let group = Group::from_pid(worker.id()).unwrap();
+        let before = ResourceSnapshot::read(&group).unwrap();
+        for _ in 0..17 {
+            (&client).write_all(b"ask").unwrap();
+            (&served).read_exact(&mut [0; 3]).unwrap();
+        }
+        let found = ResourceSnapshot::read(&group).unwrap().since(&before);
+        put_away(worker);
+        let Some(sockets) = found.sockets else {
+            testkit::skipped("no sock_diag here");
+            return;
+        };
+        assert_eq!(sockets.asked.unwrap().data_segments_out, 17, "{sockets:?}");
+        assert_eq!((sockets.server.connections, sockets.clients.connections), (0, 0), "{sockets:?}");
+    }
+}
+
 #[test]
 fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
-    // This process is the server: its listener and its side of the connections are its own.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     let mut client = TcpStream::connect(addr).unwrap();
@@ -247,7 +279,8 @@ fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
     for stream in [&client, &server] {
         stream.set_nodelay(true).unwrap();
     }
-    let group = Group::from_pid(std::process::id()).unwrap();
+    let worker = worker_with(&listener, [&server; 2]);
+    let group = Group::from_pid(worker.id()).unwrap();
     let before = ResourceSnapshot::read(&group).unwrap();
     for _ in 0..17 {
         client.write_all(b"ask").unwrap();
@@ -259,16 +292,15 @@ fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
         }
     }
     let found = ResourceSnapshot::read(&group).unwrap().since(&before);
+    put_away(worker);
     let Some(sockets) = &found.sockets else {
         testkit::skipped("no sock_diag here");
         return;
     };
-    // Other tests of this process have listeners and connections too: theirs are told apart by port.
     let own = sockets.listeners.iter().find(|listener| listener.port == addr.port()).unwrap();
     assert!(own.backlog >= 128 && own.queued == 0, "{own:?}");
-    assert!(sockets.server.data_segments_in >= 17 && sockets.server.data_segments_out >= 34, "{sockets:?}");
-    assert!(sockets.server.bytes_in >= 17 * 3 && sockets.clients.bytes_in >= 17 * 8, "{sockets:?}");
-    assert_eq!(listening_process(addr.port()).unwrap(), std::process::id());
+    assert_eq!((sockets.server.data_segments_in, sockets.server.data_segments_out), (17, 34), "{sockets:?}");
+    assert_eq!((sockets.server.bytes_in, sockets.clients.bytes_in), (17 * 3, 17 * 8), "{sockets:?}");
     assert!(found.files.open >= 3 && found.files.open_limit >= found.files.open, "{:?}", found.files);
     assert!(
         found.memory.total_bytes > found.memory.available_bytes && found.network.in_bytes > 0,

@@ -21,7 +21,10 @@ pub(super) fn sentence(limit: &Limit) -> String {
         Limit::OtherProcesses { set, server } => {
             format!("other processes on its CPUs ({} busy, {} by itself)", percent(set), percent(server))
         }
-        Limit::RunQueue(share) => format!("waiting for a CPU ({} of its run time)", percent(share)),
+        Limit::RunQueue(share) if share < 1.0 => {
+            format!("waiting for a CPU ({} of its run time)", percent(share))
+        }
+        Limit::RunQueue(times) => format!("waiting for a CPU ({times:.1} times as long as it runs)"),
         Limit::Stalls { at_ns, like, of_responses, of_time } => format!(
             "stalls of {}, as long as {} ({} of the responses, {} of their time)",
             format_ns(at_ns),

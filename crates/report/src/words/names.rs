@@ -175,6 +175,7 @@ pub(crate) const fn counted_by(id: CauseId) -> &'static [&'static str] {
         CauseId::SmallWrites => &["syscall:write", "syscall:send"],
         CauseId::ExtraSyscalls => &["syscall:"],
         CauseId::NewConnections => &["connections"],
+        CauseId::BackendCalls | CauseId::BackendWait => &["asked"],
         CauseId::Readiness => &["syscall:epoll_wait", "syscall:poll"],
         CauseId::ContextSwitches => &["voluntary_switches", "involuntary_switches"],
         CauseId::ThreadHandoff | CauseId::LockContention => &["syscall:futex"],

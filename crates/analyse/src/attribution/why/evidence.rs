@@ -48,6 +48,8 @@ pub(crate) struct Evidence {
     pub(crate) answer_bytes: f64,
     /// Segments of the whole host, both sides of the connections.
     pub(crate) segments: f64,
+    /// Segments with data to others that it asks; nothing where its connections are not seen.
+    pub(crate) asked: Option<f64>,
     pub(crate) delayed_acks: f64,
     /// Connections refused or dropped because too many waited to be accepted.
     pub(crate) refused: f64,
@@ -133,6 +135,7 @@ impl Evidence {
                 Some(window.load.bytes_read as f64 / window.load.requests.max(1) as f64)
             }),
             segments: tcp(|tcp| tcp.segments_out),
+            asked: asked(&windows),
             delayed_acks: tcp(|tcp| tcp.delayed_acks),
             refused,
             accepted: tcp(|tcp| tcp.passive_opens),
@@ -202,6 +205,18 @@ fn waiting_to_be_accepted(window: &Window) -> f64 {
     let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
     let queued: u32 = sockets.map_or(0, |sockets| sockets.listeners.iter().map(|one| one.queued).sum());
     (f64::from(queued) / window.load.connections.requested.max(1) as f64).min(1.0)
+}
+
+/// Segments with data per request that it sent to others, where that was seen. Counted are turns with their edges, in which there are as
+/// many requests as segments came in, or more if these are pipelined.
+fn asked(windows: &[&Window]) -> Option<f64> {
+    let mut sums = [0, 0];
+    for window in windows {
+        let sockets = window.resources.as_ref()?.sockets.as_ref()?;
+        sums[0] += sockets.asked?.data_segments_out;
+        sums[1] += sockets.server.data_segments_in.max(window.load.requests);
+    }
+    Some(sums[0] as f64 / sums[1].max(1) as f64)
 }
 
 /// Answers in pieces as a share of all, and the mean time from the first piece to the last; nothing where it is not known.

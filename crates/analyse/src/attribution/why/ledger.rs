@@ -84,6 +84,9 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
         ("connections", |evidence| evidence.accepted, None),
     ];
     lines.extend(counts.iter().map(|(id, figure, cost)| line(id, "count", figure, *cost)));
+    if baseline.asked.is_some() && arm.asked.is_some() {
+        lines.push(line("asked", "count", &|evidence| evidence.asked.unwrap_or(0.0), None));
+    }
     if let Some((from, to)) = baseline.machine.zip(arm.machine) {
         lines.extend(machines(&arm.name, from, to));
     }

@@ -256,6 +256,10 @@ fn counts(findings: &Findings, arm: &str, id: CauseId) -> String {
     let (from, to) = (sum(|line| line.baseline), sum(|line| line.value));
     match lines.first() {
         None => String::new(),
+        // As often as before: then it is how late it answers, or what follows what.
+        Some(line) if line.id == "asked" && count(from) == count(to) => {
+            format!(", asked {} times a request by both", count(to))
+        }
         // Something else grew: connections of UDP, say, of which none are counted.
         Some(line) if line.unit == "count" && count(from) == count(to) => String::new(),
         Some(line) if line.unit == "count" => {
