@@ -12,6 +12,10 @@ use crate::LaunchError;
 const FIRST_PORT: u16 = 10_000;
 /// Ports drawn before the choice is left to the kernel: with a quarter of them taken, all fail once in 10^38 times.
 const DRAWS: u32 = 64;
+/// Ports above a server's own that scripts take for what it asks ("the port and ten thousand").
+const NEXT: u16 = 10_000;
+/// Fewer ports to draw from than this are no room.
+const ROOM: u16 = 1000;
 
 /// A port on 127.0.0.1 that nobody had when it was drawn, and that no other process draws by [`free_port`] while this is held: until
 /// the server that it is for listens.
@@ -39,7 +43,8 @@ impl Port {
 /// A port on 127.0.0.1 that nothing listens on, nor takes datagrams on, drawn by `seed`.
 ///
 /// It lies outside the range from which the kernel takes the local ports of connections: there, a connection to a port
-/// that nobody listens on yet can meet itself, and a generator's connection can take the port before the server does.
+/// that nobody listens on yet can meet itself, and a generator's connection can take the port before the server does. So do the ports above it
+/// that scripts derive from it, as far as the range leaves room.
 ///
 /// # Errors
 /// [`LaunchError::NoPort`] where the kernel refuses to bind any.
@@ -47,7 +52,8 @@ pub fn free_port(seed: u64) -> Result<Port, LaunchError> {
     let ephemeral =
         ephemeral_range(&fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default());
     let mut random = SplitMix64::fork(seed, "port", 0);
-    let span = u64::from(u16::MAX - FIRST_PORT) + 1;
+    let from = drawn_from(&ephemeral);
+    let span = u64::from(from.end() - from.start()) + 1;
     let drawn = (0..DRAWS)
         .map(|_| FIRST_PORT + u16::try_from(random.below(span)).expect("the span of ports fits 16 bits"))
         .filter(|number| !ephemeral.contains(number))
@@ -60,6 +66,14 @@ pub fn free_port(seed: u64) -> Result<Port, LaunchError> {
             .map_err(LaunchError::NoPort)?,
     };
     Ok(Port { number, _claim: claim })
+}
+
+/// From where ports are drawn: so far below the range of the kernel that those derived from them are below it too, where there is room.
+fn drawn_from(ephemeral: &RangeInclusive<u16>) -> RangeInclusive<u16> {
+    match ephemeral.start().saturating_sub(NEXT + 1) {
+        last if last >= FIRST_PORT + ROOM => FIRST_PORT..=last,
+        _ => FIRST_PORT..=u16::MAX,
+    }
 }
 
 /// Keeps other processes from drawing a port; nothing where one has. Two that drew the same, as with one seed they do, would find it free until
@@ -103,6 +117,14 @@ mod tests {
         for damaged in ["", "1", "a b", "1 99999"] {
             assert_eq!(ephemeral_range(damaged), 32_768..=60_999, "{damaged}");
         }
+    }
+
+    #[test]
+    fn ports_derived_from_one_that_is_drawn_are_none_of_the_kernels_either() {
+        assert_eq!(drawn_from(&(32_768..=60_999)), 10_000..=22_767);
+        // No room for that.
+        assert_eq!(drawn_from(&(15_000..=60_999)), 10_000..=65_535);
+        assert_eq!(drawn_from(&(1024..=65_535)), 10_000..=65_535);
     }
 
     #[test]

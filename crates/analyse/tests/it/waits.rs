@@ -1,7 +1,9 @@
 //! What ended the waits of threads, as rows that sum to their idle time.
 
 use analyse::{Findings, WaitRow};
-use model::record::{EndedBy, Frame, Pass, PassKind, Run, WaitLeaf, Waits};
+use model::record::{
+    EndedBy, Frame, Pass, PassKind, Resources, Run, SocketCounters, Sockets, WaitLeaf, Waits,
+};
 
 use crate::support::{analyse, change};
 use crate::why::{Plant, named, planted};
@@ -187,6 +189,29 @@ fn what_a_service_of_its_own_waits_for_in_a_loop_is_a_part_of_the_wait_for_it() 
     );
     // Where it is known what the service waits for, that is told.
     assert_eq!(first(&[asks, of_service(EndedBy::Disk)]).unwrap().0, "sync_writes");
+}
+
+/// What is sent to others is counted in whole turns, in which more requests come in than between their edges.
+#[test]
+fn how_often_a_server_asks_others_is_a_line_where_it_was_seen() {
+    let asked = |of: fn(u64) -> Option<u64>| {
+        let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
+        for window in run.rounds.iter_mut().flat_map(|record| &mut record.windows) {
+            let came = window.load.requests * 11 / 10;
+            let segments = |out| SocketCounters { data_segments_out: out, ..SocketCounters::default() };
+            let sockets = Sockets {
+                server: SocketCounters { data_segments_in: came, ..SocketCounters::default() },
+                asked: of(came).map(segments),
+                ..Sockets::default()
+            };
+            window.resources = Some(Resources { sockets: Some(sockets), ..Resources::default() });
+        }
+        let line = analyse(&run).ledger.into_iter().find(|line| line.id == "asked");
+        line.map(|line| [line.baseline, line.value].map(|times| (times * 100.0).round() / 100.0))
+    };
+    assert_eq!(asked(|came| Some(4 * came)), Some([4.0, 4.0]));
+    // A run of before this was seen.
+    assert_eq!(asked(|_| None), None);
 }
 
 /// All timers of an event loop are waited for in one place: what they run tells which of them it is.

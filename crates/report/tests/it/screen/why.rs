@@ -294,6 +294,11 @@ fn writes_are_those_that_were_counted_and_not_packets() {
 
 /// The row of a cause that all of a gap is of, and of which this was seen.
 fn row_of(id: &str, seen: analyse::Seen) -> String {
+    row_with(id, seen, Vec::new())
+}
+
+/// The same beside lines of the ledger.
+fn row_with(id: &str, seen: analyse::Seen, ledger: Vec<LedgerLine>) -> String {
     let says = analyse::CauseSays {
         tests: Vec::new(),
         of: Some("threads".to_owned()),
@@ -305,6 +310,7 @@ fn row_of(id: &str, seen: analyse::Seen) -> String {
         says: Some(says),
         ..of_gap("pr", id, Grade::ConsistentWith, -3300.0, -3300.0)
     }];
+    found.ledger.extend(ledger);
     let text = findings_text(&found, Style::Plain);
     text.lines().find(|line| line.contains("100 %")).unwrap_or(&text).to_owned()
 }
@@ -371,6 +377,30 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
     assert!(!findings_text(&found, Style::Plain).contains("seen only"));
     found.said = vec![node(&["user", "own code"], -330.0, "own_code", None)];
     assert!(findings_text(&found, Style::Plain).contains("85 % of it is under flush (shop), seen only in"));
+}
+
+#[test]
+fn how_often_another_server_is_asked_stands_beside_the_wait_for_it() {
+    let seen = || {
+        analyse::Seen::Waits(analyse::EndedWaits {
+            cause: CauseId::BackendWait,
+            ended_by: EndedBy::Service,
+            by: Some("node (port 8331)".to_owned()),
+            waited_in: Some("ask".to_owned()),
+            woken_from: None,
+            behind: None,
+            runs: None,
+            ns: 3300.0,
+            other_ns: None,
+        })
+    };
+    for (from, to, words) in [
+        (4.0, 4.0, "waiting for another server in ask, asked 4.00 times a request by both "),
+        (1.0, 21.0, "waiting for another server in ask, 1.00 → 21.0 a request "),
+    ] {
+        let row = row_with("backend_wait", seen(), vec![counted("pr", "asked", from, to)]);
+        assert!(row.contains(words), "{row}");
+    }
 }
 
 #[test]
