@@ -191,10 +191,27 @@ fn what_a_service_of_its_own_waits_for_in_a_loop_is_a_part_of_the_wait_for_it() 
     assert_eq!(first(&[asks, of_service(EndedBy::Disk)]).unwrap().0, "sync_writes");
 }
 
+/// Threads that a runtime keeps for later wait all the time; one that waits for a disk has work.
+#[test]
+fn waits_for_a_disk_are_idle_time_however_many_threads_have_no_work() {
+    let waits = [
+        WaitLeaf { count: 10_000, ..leaf(EndedBy::Disk, None, 4_000_000_000) },
+        WaitLeaf { count: 10_000, ..leaf(EndedBy::Client, None, 400_000_000_000) },
+    ];
+    let mut run = with_waits_in("sync_file", &waits, false);
+    keep_busy(&mut run, [("main", 0.93), ("pr", 0.2)]);
+    change(&mut run, "pr", 0, |window| window.load.response_ns.mean = 40e6);
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    let row = findings.waits.iter().find(|row| row.ended_by == EndedBy::Disk).unwrap();
+    assert_eq!(cause.id.name(), "sync_writes");
+    assert!((cause.ns_per_request / row.ns_per_request - 1.0).abs() < 0.01, "{cause:?} {row:?}");
+}
+
 /// What is sent to others is counted in whole turns, in which more requests come in than between their edges.
 #[test]
 fn how_often_a_server_asks_others_is_a_line_where_it_was_seen() {
-    let asked = |of: fn(u64) -> Option<u64>| {
+    let asked = |of: fn(u64) -> Option<u64>, opened: f64| {
         let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
         for window in run.rounds.iter_mut().flat_map(|record| &mut record.windows) {
             let came = window.load.requests * 11 / 10;
@@ -205,13 +222,16 @@ fn how_often_a_server_asks_others_is_a_line_where_it_was_seen() {
                 ..Sockets::default()
             };
             window.resources = Some(Resources { sockets: Some(sockets), ..Resources::default() });
+            window.server_cpus.tcp.active_opens = (came as f64 * opened) as u64;
         }
         let line = analyse(&run).ledger.into_iter().find(|line| line.id == "asked");
         line.map(|line| [line.baseline, line.value].map(|times| (times * 100.0).round() / 100.0))
     };
-    assert_eq!(asked(|came| Some(4 * came)), Some([4.0, 4.0]));
+    assert_eq!(asked(|came| Some(4 * came), 0.0), Some([4.0, 4.0]));
     // A run of before this was seen.
-    assert_eq!(asked(|_| None), None);
+    assert_eq!(asked(|_| None, 0.0), None);
+    // Of a connection for each request nothing is seen that has ended.
+    assert_eq!(asked(|_| Some(0), 1.0), None);
 }
 
 /// All timers of an event loop are waited for in one place: what they run tells which of them it is.

@@ -94,12 +94,12 @@ pub(crate) fn line_of_bytecode(table: &[u8], version: u32, place: u32) -> Option
     found.and_then(|(_, line)| u32::try_from(line).ok())
 }
 
-/// A Java method as stack traces have it, and the path of its file below a folder of sources.
+/// A Java method as stack traces have it, and the path of its file below a folder of sources. Of a hidden class, such as
+/// `a/B$$Lambda$14+0x0000000800c4840`, without its number and its address, which are others in the next process.
 pub(crate) fn java_method(class: &str, method: &str, file: Option<&str>) -> (String, Option<String>) {
-    // Of a hidden class, `a/B$$Lambda$14+0x0000000800c4840`, the last part is no package.
-    let (path, hidden) = class.split_once('+').unwrap_or((class, ""));
-    let slash = if hidden.is_empty() { "" } else { "/" };
-    let name = format!("{}{slash}{hidden}.{method}", path.replace('/', "."));
+    let is_number = |letter: char| letter.is_ascii_digit() || letter == '$';
+    let path = class.split_once('+').map_or(class, |(path, _)| path.trim_end_matches(is_number));
+    let name = format!("{}.{method}", path.replace('/', "."));
     let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
     (name, file.map(|file| format!("{folder}{file}")))
 }
@@ -170,7 +170,8 @@ mod tests {
                 Some("com/acme/Rates.java"),
             ),
             ("Rates", Some("Rates.java"), "Rates.get", Some("Rates.java")),
-            ("a/B$$Lambda$14+0x00000008000c4840", None, "a.B$$Lambda$14/0x00000008000c4840.get", None),
+            ("a/B$$Lambda$14+0x00000008000c4840", None, "a.B$$Lambda.get", None),
+            ("a/B$$Lambda+0x00000008000c4840", None, "a.B$$Lambda.get", None),
         ] {
             assert_eq!(java_method(class, "get", file), (name.to_owned(), path.map(str::to_owned)));
         }

@@ -1,8 +1,9 @@
 //! The verdict on each arm in one line, and one line for rate and latency.
 
 use analyse::{ArmFindings, Comparison, Findings, Metric, UndecidedBy};
+use model::units::format_ns;
 
-use super::layout::{SCREEN_COLUMNS, and, blocks, from_to, part_of, rate, short, within, wrapped};
+use super::layout::{SCREEN_COLUMNS, and, blocks, from_to, rate, short, within, wrapped};
 use crate::compare::says_something_else;
 use crate::direction::{Direction, Times, decimals_apart, words_of_sides};
 use crate::style::Style;
@@ -262,7 +263,7 @@ fn of_background(findings: &Findings, arm: &ArmFindings) -> Option<String> {
     let own_ns = (all_ns * share / arm.busy_cores.filter(|cores| *cores > 0.0)?).min(all_ns);
     let gap = others_cpu(findings, arm).map(|other_ns| own_ns / (all_ns - other_ns));
     let most = gap.filter(|part| *part >= MOST).map_or("", |_| ", most of the gap");
-    let [own, all] = [part_of(own_ns, all_ns), part_of(all_ns, all_ns)];
+    let [own, all] = [own_ns, all_ns].map(format_ns);
     Some(format!(
         "{} uses {:.1} % of a CPU while nobody asks it anything: {own} of its {all} a request{most}",
         short(&arm.name),

@@ -208,15 +208,19 @@ fn waiting_to_be_accepted(window: &Window) -> f64 {
 }
 
 /// Segments with data per request that it sent to others, where that was seen. Counted are turns with their edges, in which there are as
-/// many requests as segments came in, or more if these are pipelined.
+/// many requests as segments came in, or more if these are pipelined. Connections that ended meanwhile were not seen: nothing where
+/// anybody on the host opened some.
 fn asked(windows: &[&Window]) -> Option<f64> {
-    let mut sums = [0, 0];
+    const OPENED: f64 = 0.01;
+    let (mut asked, mut requests, mut opened) = (0, 0, 0);
     for window in windows {
         let sockets = window.resources.as_ref()?.sockets.as_ref()?;
-        sums[0] += sockets.asked?.data_segments_out;
-        sums[1] += sockets.server.data_segments_in.max(window.load.requests);
+        asked += sockets.asked?.data_segments_out;
+        requests += sockets.server.data_segments_in.max(window.load.requests);
+        opened += window.server_cpus.tcp.active_opens;
     }
-    Some(sums[0] as f64 / sums[1].max(1) as f64)
+    let requests = requests.max(1) as f64;
+    ((opened as f64) < OPENED * requests).then_some(asked as f64 / requests)
 }
 
 /// Answers in pieces as a share of all, and the mean time from the first piece to the last; nothing where it is not known.

@@ -112,9 +112,16 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     };
     let grown: Vec<(CauseId, f64)> = both[0].keys().map(more).collect();
     let all: f64 = grown.iter().map(|(_, ns)| ns).sum();
-    let carried_ns = pair.idle_ns * weight(pair, all);
+    let weight = weight(pair, all);
+    let share_ns = |ns: f64| pair.idle_ns * weight * ns / all.max(f64::MIN_POSITIVE);
+    // Whoever waits for a disk has work; threads that have none hide it where they are many.
+    let of_disk = more(&CauseId::SyncWrites).1;
+    let of_disk_ns = share_ns(of_disk).max(of_disk.min(pair.idle_ns));
     let suspect = |(cause, ns): (CauseId, f64)| {
-        let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
+        let idle_ns = match cause {
+            CauseId::SyncWrites => of_disk_ns,
+            _ => share_ns(ns).min(pair.idle_ns - of_disk_ns),
+        };
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
         let other_ns = (!pair.fast.waited.is_empty()).then(|| of(&cause)[1]);
         let runs = runs(pair).filter(|_| cause == CauseId::TimerWait);
