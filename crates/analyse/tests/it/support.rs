@@ -3,8 +3,8 @@
 use analyse::{Comparison, Findings, Gate, Metric};
 use model::plan::{Blocks, Condition, GateId, Plan, SplitMix64, Turns};
 use model::record::{
-    Answer, CpuTimes, Fairness, Fitted, Frame, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run,
-    RunStatus, SCHEMA_VERSION, Slice, Usage, Warmup, Window,
+    Answer, CpuTimes, Fairness, Fitted, Frame, Host, HostUsage, LoadReport, Manifest, Resources, RoundRecord,
+    Run, RunStatus, SCHEMA_VERSION, Slice, SocketCounters, Sockets, Usage, Warmup, Window,
 };
 use model::units::Rate;
 
@@ -213,4 +213,12 @@ pub(crate) fn kernel_frame(name: &str) -> Frame {
         resolved: true,
         ..Frame::default()
     }
+}
+
+/// A window in whose turns, edges included, so many segments came in and so many went to others, as connections that lasted tell.
+pub(crate) fn asks_others(window: &mut Window, came: u64, asked: Option<u64>) {
+    let segments = |out| SocketCounters { data_segments_out: out, ..SocketCounters::default() };
+    let server = SocketCounters { data_segments_in: came, ..SocketCounters::default() };
+    let sockets = Sockets { server, asked: asked.map(segments), ..Sockets::default() };
+    window.resources = Some(Resources { sockets: Some(sockets), ..Resources::default() });
 }

@@ -1,11 +1,9 @@
 //! What ended the waits of threads, as rows that sum to their idle time.
 
 use analyse::{Findings, WaitRow};
-use model::record::{
-    EndedBy, Frame, Pass, PassKind, Resources, Run, SocketCounters, Sockets, WaitLeaf, Waits,
-};
+use model::record::{EndedBy, Frame, Pass, PassKind, Run, WaitLeaf, Waits};
 
-use crate::support::{analyse, change};
+use crate::support::{analyse, asks_others, change};
 use crate::why::{Plant, named, planted};
 use crate::why_cpu::profile;
 
@@ -215,13 +213,7 @@ fn how_often_a_server_asks_others_is_a_line_where_it_was_seen() {
         let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
         for window in run.rounds.iter_mut().flat_map(|record| &mut record.windows) {
             let came = window.load.requests * 11 / 10;
-            let segments = |out| SocketCounters { data_segments_out: out, ..SocketCounters::default() };
-            let sockets = Sockets {
-                server: SocketCounters { data_segments_in: came, ..SocketCounters::default() },
-                asked: of(came).map(segments),
-                ..Sockets::default()
-            };
-            window.resources = Some(Resources { sockets: Some(sockets), ..Resources::default() });
+            asks_others(window, came, of(came));
             window.server_cpus.tcp.active_opens = (came as f64 * opened) as u64;
         }
         let line = analyse(&run).ledger.into_iter().find(|line| line.id == "asked");

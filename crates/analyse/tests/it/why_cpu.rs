@@ -3,7 +3,7 @@
 use analyse::Grade;
 use model::record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
 
-use crate::support::{analyse, change, kernel_frame};
+use crate::support::{analyse, asks_others, change, kernel_frame};
 use crate::why::{Plant, named, planted};
 
 /// Beginnings of the names of the kernel's functions.
@@ -568,6 +568,29 @@ fn calls_that_one_arm_alone_makes_are_said_before_code_that_is_spread() {
     let render: Vec<&str> = render.iter().map(String::as_str).collect();
     let looks = ["main;serve;render;look;__x64_sys_newfstatat"; 4];
     assert_eq!(ids(plant, &spread(&render, &looks))[0], "own_code");
+}
+
+/// What it costs to ask is for the most part code around the calls: that of the client, of threads that are woken.
+#[test]
+fn who_asks_others_twice_as_often_is_told_so_before_code_that_is_spread() {
+    const ASKS: &str = "main;serve;ask;__x64_sys_sendto";
+    let own = ["main;serve;a", "main;serve;b", "main;serve;c", "main;serve;d", "main;serve;e"];
+    const CALLS: [(&str, f64); 2] = [("sendto", 1.0), ("recvfrom", 1.0)];
+    let plant = Plant { user_ns: 5000.0, system_ns: 2000.0, calls: &CALLS, ..Plant::NONE };
+    let first = |times: Option<u64>| {
+        let mut run = sampled_beside(plant, &spread(&own, &[ASKS; 2]));
+        for (arm, times) in [("main", Some(1)), ("pr", times)] {
+            change(&mut run, arm, 0, |window| {
+                let came = window.load.requests;
+                asks_others(window, came, times.map(|times| times * came));
+            });
+        }
+        named(&analyse(&run))[0].id.name()
+    };
+    assert_eq!(first(Some(2)), "backend_calls");
+    for as_before in [Some(1), None] {
+        assert_eq!(first(as_before), "own_code", "{as_before:?}");
+    }
 }
 
 #[test]

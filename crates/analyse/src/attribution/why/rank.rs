@@ -2,7 +2,8 @@
 //!
 //! Code that is spread over many functions says little. Where a request makes calls that it hardly makes in the other arm, these say more:
 //! the code is what asks for them, and what takes their answers. So does a kind of work that functions do which the other arm does not
-//! run, as an allocator that checks. And compilers and collectors work for what the program runs.
+//! run, as an allocator that checks. Most of what it costs to ask another server is code around the calls: the client's library, threads that
+//! are woken. And compilers and collectors work for what the program runs.
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,8 @@ const ENOUGH: f64 = 0.2;
 const TWICE: f64 = 2.0;
 /// Likewise of the bytes that a request allocates.
 const MORE_ALLOCATED: f64 = 1.5;
+/// Likewise of how often a request asks other servers.
+const MORE_ASKED: f64 = 1.5;
 /// More calls for two requests that are more than timers and signals make.
 const MADE: f64 = 0.5;
 /// Calls that are named beside own code.
@@ -65,6 +68,9 @@ pub(super) fn said_first(pair: &Pair, suspects: &[Suspect]) -> Option<CauseId> {
     let mut named = suspects.iter().filter(|one| is_named(pair, one) && one.all_ns() > 0.0);
     let largest = named.next()?;
     let instead = |one: &&Suspect| match largest.id {
+        CauseId::OwnCode | CauseId::Runtime if one.id == CauseId::BackendCalls && asks_more(pair) => {
+            pair.share(one.all_ns()) >= ENOUGH && !is_of_one_function(pair)
+        }
         CauseId::OwnCode | CauseId::Runtime => {
             one.all_ns() >= HALF * largest.all_ns()
                 && !is_of_one_function(pair)
@@ -81,6 +87,12 @@ pub(super) fn said_first(pair: &Pair, suspects: &[Suspect]) -> Option<CauseId> {
 /// Whether half of the gap is under one function that the other arm does not run: then this is what differs.
 fn is_of_one_function(pair: &Pair) -> bool {
     pair.new_function.is_some_and(|function| function.share.abs() >= HALF)
+}
+
+/// Whether a request of the slower arm asks other servers more often, as its connections tell.
+fn asks_more(pair: &Pair) -> bool {
+    let asked = pair.slow.asked.zip(pair.fast.asked);
+    asked.is_some_and(|(slow, fast)| slow - fast >= MADE && slow >= MORE_ASKED * fast)
 }
 
 /// Time of both arms, the slower one's first.
