@@ -34,9 +34,11 @@ impl Part {
             CauseId::ServiceBeside => services(findings, &cause.arm),
             id => {
                 let place = place(findings, cause).unwrap_or_default();
-                match waits_for(cause) {
-                    Some(what) => format!("{what}{place}"),
-                    None => format!("{}{place}{}", cause_words(id), how_often(findings, cause)),
+                let often = || how_often(findings, cause);
+                match (waits_for(cause), id) {
+                    (Some(who), CauseId::BackendWait) => format!("{who}{place}{}", often()),
+                    (Some(what), _) => format!("{what}{place}"),
+                    (None, _) => format!("{}{place}{}", cause_words(id), often()),
                 }
             }
         };
@@ -92,8 +94,8 @@ fn a_request(times: LeafCount) -> String {
     format!(", {} → {} a request", count(times.baseline), count(times.arm))
 }
 
-/// What is waited for, where that is known better than by the name of the cause: the lock of a file; another thread, which may hold no lock;
-/// and what goroutines wait for, where of their threads it is only known how long they sleep, or that they do.
+/// What is waited for, where that is known better than by the name of the cause: which server; the lock of a file; another thread, which may hold
+/// no lock; and what goroutines wait for, where of their threads it is only known how long they sleep, or that they do.
 fn waits_for(cause: &Cause) -> Option<String> {
     let is_unnamed = matches!(cause.id, CauseId::TimerWait | CauseId::Stalls);
     cause.says.iter().flat_map(|says| &says.seen).find_map(|seen| match seen {
@@ -105,6 +107,9 @@ fn waits_for(cause: &Cause) -> Option<String> {
         }
         Seen::Waits(EndedWaits { cause: CauseId::LockContention, ended_by: EndedBy::Thread, .. }) => {
             Some("waiting for another of its threads or processes".to_owned())
+        }
+        Seen::Waits(EndedWaits { cause: CauseId::BackendWait, by: Some(who), .. }) => {
+            Some(format!("waiting for {who}"))
         }
         _ => None,
     })
@@ -258,7 +263,7 @@ fn counts(findings: &Findings, arm: &str, id: CauseId) -> String {
         None => String::new(),
         // As often as before: then it is how late it answers, or what follows what.
         Some(line) if line.id == "asked" && count(from) == count(to) => {
-            format!(", asked {} times a request by both", count(to))
+            format!(", {} a request in both", count(to))
         }
         // Something else grew: connections of UDP, say, of which none are counted.
         Some(line) if line.unit == "count" && count(from) == count(to) => String::new(),

@@ -395,8 +395,8 @@ fn how_often_another_server_is_asked_stands_beside_the_wait_for_it() {
         })
     };
     for (from, to, words) in [
-        (4.0, 4.0, "waiting for another server in ask, asked 4.00 times a request by both "),
-        (1.0, 21.0, "waiting for another server in ask, 1.00 → 21.0 a request "),
+        (4.0, 4.0, "waiting for node (port 8331) in ask, 4.00 a request in both "),
+        (1.0, 21.0, "waiting for node (port 8331) in ask, 1.00 → 21.0 a request "),
     ] {
         let row = row_with("backend_wait", seen(), vec![counted("pr", "asked", from, to)]);
         assert!(row.contains(words), "{row}");
