@@ -143,14 +143,7 @@ impl Evidence {
             run_wait_ns: pooled(|window| window.target.run_wait_ns)?,
             pieces: pieces(&windows),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
-            unhurried_ns: sheet.latency.filter(|latency| *latency != index).and_then(|latency| {
-                // Few answers have no median that could be believed; the mean of each window will do here.
-                sheet.median(arm, latency, |window| {
-                    let response = &window.load.response_ns;
-                    let mean = Some(response.mean).filter(|_| response.count > 0);
-                    response.p50.map(|p50| p50 as f64).or(mean)
-                })
-            }),
+            unhurried_ns: unhurried_ns(sheet, arm),
             in_flight: median(&|window| Some(window.load.rate_per_s * window.load.response_ns.mean / 1e9)),
             threads_ns: threads(&windows),
             ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
@@ -191,6 +184,17 @@ fn timers(profiles: &[&Profile], cpu_ns: f64) -> BTreeMap<Frame, f64> {
     let mut run = observed::run_by_timers(profiles);
     run.values_mut().for_each(|share| *share *= cpu_ns);
     run
+}
+
+/// Half of the responses at the equal rate, where that is another condition than the main one. Few answers have no median that could be
+/// believed; the mean of each window will do here.
+fn unhurried_ns(sheet: &Sheet, arm: &str) -> Option<f64> {
+    let latency = sheet.latency.filter(|latency| *latency != sheet.main)?;
+    sheet.median(arm, latency, |window| {
+        let response = &window.load.response_ns;
+        let mean = Some(response.mean).filter(|_| response.count > 0);
+        response.p50.map(|p50| p50 as f64).or(mean)
+    })
 }
 
 /// How responses are spread at the equal rate, where that was kept and the main condition is another one.
