@@ -43,8 +43,8 @@ impl Port {
 /// A port on 127.0.0.1 that nothing listens on, nor takes datagrams on, drawn by `seed`.
 ///
 /// It lies outside the range from which the kernel takes the local ports of connections: there, a connection to a port
-/// that nobody listens on yet can meet itself, and a generator's connection can take the port before the server does. So do the ports above it
-/// that scripts derive from it, as far as the range leaves room.
+/// that nobody listens on yet can meet itself, and a generator's connection can take the port before the server does. The ports
+/// that scripts derive from it lie outside too, where there is room.
 ///
 /// # Errors
 /// [`LaunchError::NoPort`] where the kernel refuses to bind any.

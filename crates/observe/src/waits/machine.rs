@@ -163,7 +163,7 @@ impl Thread {
 pub(super) struct Machine {
     threads: HashMap<u32, Thread>,
     processes: HashSet<u32>,
-    /// Those of them that others of them ask, and those that clients do.
+    /// Those that others of them ask, and those that clients ask.
     asked_within: HashSet<u32>,
     asked_by_clients: HashSet<u32>,
     numbers: HashMap<Kind, u32>,

@@ -14,7 +14,7 @@ const MOST_LOOKS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Peers {
     group: Group,
-    /// By who it is told of, the group or one process of it, and who sent.
+    /// By whose peer it is (one process of the group, or the whole group) and who sent.
     known: HashMap<(Option<u32>, u32), Origin>,
     looks: HashMap<(Option<u32>, u32), u32>,
 }

@@ -211,9 +211,8 @@ fn waiting_to_be_accepted(window: &Window) -> f64 {
     (f64::from(queued) / window.load.connections.requested.max(1) as f64).min(1.0)
 }
 
-/// Segments with data per request that it sent to others, where that was seen. Counted are turns with their edges, in which there are as
-/// many requests as segments came in, or more if these are pipelined. Connections that ended meanwhile were not seen: nothing where
-/// anybody on the host opened some.
+/// Segments with data that it sent to others, per request; nothing where anybody on the host opened connections meanwhile, because those
+/// that have ended are not seen. Turns are counted with their edges: a request is a segment that came in, unless they are pipelined.
 fn asked(windows: &[&Window]) -> Option<f64> {
     const OPENED: f64 = 0.01;
     let (mut asked, mut requests, mut opened) = (0, 0, 0);

@@ -21,14 +21,14 @@ const RARE: f64 = 0.01;
 /// Share of the slower arm's idle time up to which that of the other one need not have been seen: its waits are no more than that.
 const DWARFED: f64 = 0.1;
 
-/// Share of the slower arm's waits from which on a cause has them all: whatever the other one waits for, the gap is then that cause's.
+/// A cause with this share of the slower arm's waits has the whole gap, whatever the other arm waits for.
 const ALL: f64 = 0.9;
 
 /// Share of the time of an arm's threads without a CPU from which on a cause is what it waits for.
 const MOST: f64 = 0.5;
 
-/// Whether what ended waits was seen of both arms. Of one that is full, or hardly waits beside the other, there is nothing to see; and of
-/// none where all of the slower one's are of one cause.
+/// Whether enough was seen of what ended waits: of the slower arm, and of the other unless that one is full or hardly waits beside it, or all
+/// of the slower one's waits are of one cause.
 pub(super) fn are_recorded(pair: &Pair) -> bool {
     let hardly_waits = pair.fast.full || pair.fast.idle_ns <= DWARFED * pair.slow.idle_ns;
     !pair.slow.waited.is_empty()

@@ -261,7 +261,7 @@ fn counts(findings: &Findings, arm: &str, id: CauseId) -> String {
     let (from, to) = (sum(|line| line.baseline), sum(|line| line.value));
     match lines.first() {
         None => String::new(),
-        // As often as before: then it is how late it answers, or what follows what.
+        // The answer comes later then, or one question follows the other.
         Some(line) if line.id == "asked" && count(from) == count(to) => {
             format!(", {} a request in both", count(to))
         }

@@ -297,6 +297,27 @@ fn row_of(id: &str, seen: analyse::Seen) -> String {
     row_with(id, seen, Vec::new())
 }
 
+/// Waits of 3.3 µs a request by what ended them, which the other arm has not.
+fn ended_waits(
+    cause: CauseId,
+    ended_by: EndedBy,
+    by: Option<&str>,
+    waited_in: &str,
+    runs: Option<analyse::Place>,
+) -> analyse::Seen {
+    analyse::Seen::Waits(analyse::EndedWaits {
+        cause,
+        ended_by,
+        by: by.map(str::to_owned),
+        waited_in: Some(waited_in.to_owned()),
+        woken_from: None,
+        behind: None,
+        runs,
+        ns: 3300.0,
+        other_ns: Some(0.0),
+    })
+}
+
 /// The same beside lines of the ledger.
 fn row_with(id: &str, seen: analyse::Seen, ledger: Vec<LedgerLine>) -> String {
     let says = analyse::CauseSays {
@@ -381,19 +402,8 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
 
 #[test]
 fn how_often_another_server_is_asked_stands_beside_the_wait_for_it() {
-    let seen = || {
-        analyse::Seen::Waits(analyse::EndedWaits {
-            cause: CauseId::BackendWait,
-            ended_by: EndedBy::Service,
-            by: Some("node (port 8331)".to_owned()),
-            waited_in: Some("ask".to_owned()),
-            woken_from: None,
-            behind: None,
-            runs: None,
-            ns: 3300.0,
-            other_ns: None,
-        })
-    };
+    let node = "node (port 8331)";
+    let seen = || ended_waits(CauseId::BackendWait, EndedBy::Service, Some(node), "ask", None);
     for (from, to, words) in [
         (4.0, 4.0, "waiting for node (port 8331) in ask, 4.00 a request in both "),
         (1.0, 21.0, "waiting for node (port 8331) in ask, 1.00 → 21.0 a request "),
@@ -411,32 +421,8 @@ fn what_timers_run_and_which_locks_are_waited_for_is_said() {
         line: Some(281),
         commit: None,
     };
-    let timer = |runs| {
-        analyse::Seen::Waits(analyse::EndedWaits {
-            cause: CauseId::TimerWait,
-            ended_by: EndedBy::Timer,
-            by: None,
-            waited_in: Some("uv__io_poll".to_owned()),
-            woken_from: None,
-            behind: None,
-            runs,
-            ns: 3300.0,
-            other_ns: Some(0.0),
-        })
-    };
-    let other = |ended_by| {
-        analyse::Seen::Waits(analyse::EndedWaits {
-            cause: CauseId::LockContention,
-            ended_by,
-            by: Some("python3".to_owned()),
-            waited_in: Some("ask_depot".to_owned()),
-            woken_from: None,
-            behind: None,
-            runs: None,
-            ns: 3300.0,
-            other_ns: Some(0.0),
-        })
-    };
+    let timer = |runs| ended_waits(CauseId::TimerWait, EndedBy::Timer, None, "uv__io_poll", runs);
+    let other = |ended_by| ended_waits(CauseId::LockContention, ended_by, Some("python3"), "ask_depot", None);
     let lock = |what, functions: &[&str]| analyse::Seen::WaitsInCalls {
         what: Some(what),
         functions: functions.iter().map(|name| (*name).to_owned()).collect(),
