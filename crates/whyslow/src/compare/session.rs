@@ -451,8 +451,8 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     made(sha256, bytes)
 }
 
-/// Builds the arms that are built; their logs lie beside those of the rounds. Gives those that could not be; it is an error where
-/// one of those is `needed`.
+/// Builds the arms that are built, those first without which nothing can be compared; their logs lie beside those of the rounds. Gives
+/// those that could not be; it is an error where one of those is `needed`.
 pub(super) fn build(
     plan: &Plan,
     dir: &RunDir,
@@ -460,7 +460,10 @@ pub(super) fn build(
     needed: &[usize],
 ) -> anyhow::Result<Vec<(usize, Failure)>> {
     let mut failed = Vec::new();
-    for (index, arm) in plan.arms.iter().enumerate().filter(|(_, arm)| arm.build_dir.is_some()) {
+    let mut built: Vec<(usize, &Arm)> =
+        plan.arms.iter().enumerate().filter(|(_, arm)| arm.build_dir.is_some()).collect();
+    built.sort_by_key(|(index, _)| !needed.contains(index));
+    for (index, arm) in built {
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
         let mut say = |step: &BuildStep| {
             if step.step == 1 {

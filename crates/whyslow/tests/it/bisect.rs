@@ -161,6 +161,9 @@ fn an_end_that_does_not_build_is_told_before_anything_is_measured() {
     let said =
         format!("error: '{broken}' failed, and nothing can be compared without it: the build command ");
     assert!(printed.err.contains(&said) && printed.err.contains("; its log ends:\n    cp: "), "{printed:?}");
+    // The commit halfway, which is compared with the ends, would be built for nothing.
+    let built = printed.err.lines().filter(|line| line.starts_with("building ")).count();
+    assert_eq!(built, 2, "{printed:?}");
     let rounds = repository.cache.with_file_name("search").join("ends/rounds");
     assert_eq!(std::fs::read_dir(rounds).map_or(0, Iterator::count), 0);
 }
