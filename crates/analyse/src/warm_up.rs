@@ -16,6 +16,9 @@ const ERRORS: f64 = 2.0;
 const SETTLED: f64 = 1.3;
 /// A server that takes so long to settle compiles while it runs, or does what comes to the same.
 const SLOW: Duration = Duration::from_millis(400);
+/// How many times as long as it may be loaded a server is warmed up at most, what it takes to answer after each turn included: one that
+/// leaves requests unanswered is waited for in every turn.
+const WITH_ANSWERS: u32 = 2;
 /// Share of a CPU that the compiler of a warm virtual machine uses at most.
 const COMPILING: f64 = 0.02;
 
@@ -26,6 +29,8 @@ pub struct Course {
     least: Duration,
     turns: Vec<Turn>,
     loaded: Duration,
+    /// The same with the time in which answers came, or were waited for, after each turn.
+    spent: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +49,7 @@ impl Course {
     #[must_use]
     pub fn new(known: Warming) -> Self {
         let least = Duration::from_nanos(known.settled_ns);
-        Self { class: known.class, least, turns: Vec::new(), loaded: Duration::ZERO }
+        Self { class: known.class, least, turns: Vec::new(), loaded: Duration::ZERO, spent: Duration::ZERO }
     }
 
     /// How the server is warmed up: as it was said to be, or as one that compiles since its compiler was seen.
@@ -79,13 +84,16 @@ impl Course {
             length: Duration::from_nanos(slice.length_ns),
         });
         self.loaded += Duration::from_nanos(slice.length_ns);
+        self.spent += Duration::from_nanos(slice.wall_ns);
     }
 
     /// Whether no more turns are needed: the server is steady, or has been warmed up as long as allowed.
     #[must_use]
     pub fn is_over(&self, timing: &Timing) -> bool {
         let [least, most] = timing.warmup_of(self.class);
-        self.loaded >= most.0 || (self.loaded >= least.0.max(self.least) && self.is_steady())
+        self.loaded >= most.0
+            || self.spent >= WITH_ANSWERS * most.0
+            || (self.loaded >= least.0.max(self.least) && self.is_steady())
     }
 
     /// Whether a request cost the same in the last turns as in those before, and no compiler was at work.
@@ -189,6 +197,18 @@ mod tests {
             let is_over = course(class, costs, compiling).is_over(&TIMING);
             assert_eq!(is_over, over, "{class:?} {costs:?} {compiling:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_is_waited_for_after_each_turn_is_not_warmed_up_for_minutes() {
+        let mut course = course(WarmupClass::Native, &[9_000], None);
+        for cost_ns in [6_000, 9_000] {
+            assert!(!course.is_over(&TIMING), "{course:?}");
+            let (length_ns, wall_ns) = (50_000_000, 1_050_000_000);
+            let slice = Slice { requests: 10, cpu_ns: 10 * cost_ns, length_ns, wall_ns, ..Slice::default() };
+            course.add(&slice, &Usage::default());
+        }
+        assert!(course.loaded < TIMING.warmup.0 && course.is_over(&TIMING), "{course:?}");
     }
 
     #[test]

@@ -329,10 +329,12 @@ fn join(suspects: &mut Vec<Suspect>, other: Suspect) {
         suspects.push(other);
         return;
     };
-    if other.idle_ns > 0.0 {
-        same.seen = other.seen;
-    } else if other.ns.abs() > same.ns.abs() {
-        same.see(other.seen);
+    match other.idle_ns > 0.0 {
+        // How often it asks says more than what it then waits for.
+        true if other.id == CauseId::BackendCalls => same.seen.extend(other.seen),
+        true => same.seen = other.seen,
+        false if other.ns.abs() > same.ns.abs() => same.see(other.seen),
+        false => {}
     }
     same.ns += other.ns;
     same.idle_ns += other.idle_ns;

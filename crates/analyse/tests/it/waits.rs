@@ -48,8 +48,12 @@ fn with_waits_in(function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
     add_waits(planted(Plant { idle_rate: Some(0.5), ..Plant::NONE }), function, leaves, slow)
 }
 
-fn add_waits(mut run: Run, function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
-    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+fn add_waits(run: Run, function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
+    add_waits_of("pr", run, function, leaves, slow)
+}
+
+fn add_waits_of(arm: &str, mut run: Run, function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == arm) {
         let mut pass = record.passes[0].clone();
         pass.kind = PassKind::Waking;
         if slow {
@@ -187,6 +191,48 @@ fn what_a_service_of_its_own_waits_for_in_a_loop_is_a_part_of_the_wait_for_it() 
     );
     // Where it is known what the service waits for, that is told.
     assert_eq!(first(&[asks, of_service(EndedBy::Disk)]).unwrap().0, "sync_writes");
+}
+
+/// A connection that is tried before each command: two answers are waited for in the place of one, each as long as before.
+#[test]
+fn a_wait_that_is_longer_because_others_are_asked_more_often_is_told_as_that() {
+    let waits = |times: u64, ns: u64| {
+        let of = |ended_by, of_service, by| WaitLeaf {
+            of_service,
+            count: 10_000 * times,
+            ..leaf(ended_by, Some(by), ns * times)
+        };
+        [of(EndedBy::Service, false, "redis (port 6379)"), of(EndedBy::Timer, true, "redis")]
+    };
+    let first = |asked: [Option<u64>; 2], ns: [u64; 2]| {
+        let mut run = with_waits_in("borrow", &waits(2, ns[1]), false);
+        run = add_waits_of("main", run, "borrow", &waits(1, ns[0]), false);
+        keep_busy(&mut run, [("main", 0.4), ("pr", 0.2)]);
+        for (arm, times) in ["main", "pr"].into_iter().zip(asked) {
+            change(&mut run, arm, 0, |window| {
+                let came = window.load.requests;
+                asks_others(window, came, times.map(|times| times * came));
+            });
+        }
+        let findings = analyse(&run);
+        let named: Vec<_> =
+            named(&findings).into_iter().map(|cause| (cause.id.name(), cause.text.clone())).collect();
+        named
+    };
+    // It answers half as many requests meanwhile.
+    let as_long = [300_000_000, 150_000_000];
+    let more = first([Some(1), Some(2)], as_long);
+    assert_eq!(more[0].0, "backend_calls", "{more:?}");
+    assert!(more[0].1.contains("waiting for an answer of redis (port 6379) in borrow"), "{more:?}");
+    assert!(more.iter().all(|(name, _)| *name != "backend_wait"), "{more:?}");
+    // Asked as often as before, or nobody knows how often.
+    for asked in [[Some(2), Some(2)], [None, None]] {
+        let later = first(asked, as_long);
+        assert_eq!(later[0].0, "backend_wait", "{later:?}");
+    }
+    // Asked more often, and most of it is that each answer takes so much longer.
+    let dearer = first([Some(2), Some(3)], [30_000_000, 900_000_000]);
+    assert_eq!(dearer[0].0, "backend_wait", "{dearer:?}");
 }
 
 /// Threads that a runtime keeps for later wait all the time; one that waits for a disk has work.

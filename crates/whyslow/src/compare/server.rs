@@ -1,7 +1,7 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ pub(super) struct Bench<'a> {
 pub(super) struct Known {
     /// Ports that they listen on whatever they are given.
     ports: RefCell<BTreeMap<usize, u16>>,
-    /// Those that left requests unanswered while they answered others.
-    starving: RefCell<BTreeSet<usize>>,
+    /// How long is waited for those that left requests unanswered while they answered others.
+    patience: RefCell<BTreeMap<usize, Duration>>,
 }
 
 impl Known {
@@ -86,12 +86,12 @@ impl Known {
         self.ports.borrow_mut().insert(arm, port);
     }
 
-    pub(super) fn starves(&self, arm: usize) -> bool {
-        self.starving.borrow().contains(&arm)
+    pub(super) fn patience(&self, arm: usize) -> Option<Duration> {
+        self.patience.borrow().get(&arm).copied()
     }
 
-    pub(super) fn note_starving(&self, arm: usize) {
-        self.starving.borrow_mut().insert(arm);
+    pub(super) fn note_patience(&self, arm: usize, patience: Duration) {
+        self.patience.borrow_mut().insert(arm, patience);
     }
 }
 

@@ -23,9 +23,11 @@ const NO_LEAD: Duration = Duration::from_millis(100);
 const NOT_SLOW: u64 = 100;
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The same after a turn that left some requests unanswered, and in the first turn of an arm of which an earlier start did so: a server
-/// that starves connections would otherwise cost ten seconds in every turn, and one that starves those that come first, in every block.
+/// The same, at least, once an arm has left requests unanswered while it answered others: one that starves connections, in every turn or
+/// now and then, would otherwise cost ten seconds each time.
 const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
+/// How many times as long as its latest answer is waited for such an arm: what it does answer is not to be given up.
+const LATEST_ANSWERS: u32 = 2;
 /// How long a server may take to end after its sockets have: the kernel closes them first.
 pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -104,11 +106,10 @@ pub(super) struct Together<'a> {
     places: Vec<(usize, usize)>,
     /// To each server.
     connections: u32,
-    /// How long answers are waited for after a turn.
+    /// How long answers are waited for after a turn at most.
     pub(super) drain: Duration,
-    /// Of each server, whether it left requests of its last turn unanswered; before its first turn, whether an earlier start of its arm
-    /// did.
-    starves: Vec<bool>,
+    /// The same of each server.
+    patience: Vec<Duration>,
     /// Of each server, how many requests it has answered.
     answers: Vec<u64>,
     turns: u32,
@@ -151,7 +152,8 @@ impl<'a> Together<'a> {
             samplers.push(sampler(&bench, &servers, &generator)?);
             generators.push(generator);
         }
-        let starves = servers.iter().map(|server| bench.known.starves(server.arm)).collect();
+        let patience =
+            servers.iter().map(|server| bench.known.patience(server.arm).unwrap_or(DRAIN)).collect();
         let answers = vec![0; servers.len()];
         Ok(Self {
             bench,
@@ -161,7 +163,7 @@ impl<'a> Together<'a> {
             places,
             connections,
             drain: DRAIN,
-            starves,
+            patience,
             answers,
             turns: 0,
         })
@@ -291,13 +293,13 @@ impl<'a> Together<'a> {
             begin_ns: None,
             length_ns: nanoseconds(asking.length),
             requests: None,
-            drain_ns: nanoseconds(if self.starves[index] { DRAIN_OF_STARVED } else { self.drain }),
+            drain_ns: nanoseconds(self.drain.min(self.patience[index])),
             pool: asking.pool,
         };
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
-        self.starves[index] = report.given_up > 0 && report.requests > 0;
-        if self.starves[index] {
-            self.bench.known.note_starving(self.servers[index].arm);
+        if report.given_up > 0 && report.requests > 0 {
+            self.patience[index] = patience_with_starved(&report.late_ns);
+            self.bench.known.note_patience(self.servers[index].arm, self.patience[index]);
         }
         self.answers[index] += report.requests;
         Ok(report)
@@ -467,11 +469,18 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// How long answers are waited for of a server that left some requests unanswered and answered others so many nanoseconds after a turn, in
+/// rising order.
+fn patience_with_starved(late_ns: &[u64]) -> Duration {
+    let latest = Duration::from_nanos(late_ns.last().copied().unwrap_or(0));
+    (LATEST_ANSWERS * latest).clamp(DRAIN_OF_STARVED, DRAIN)
+}
+
 #[cfg(test)]
 mod tests {
     use model::record::FailureKind;
 
-    use super::{at_work_ns, silent};
+    use super::{Duration, at_work_ns, patience_with_starved, silent};
 
     #[test]
     fn who_stops_after_many_answers_is_not_told_to_take_fewer_connections() {
@@ -487,6 +496,16 @@ mod tests {
             (kind, text.as_str()),
             (FailureKind::NotReady, "it answered no request within 2.0 s: lower --connections")
         );
+    }
+
+    #[test]
+    fn who_starves_some_is_waited_for_as_long_as_it_takes_to_answer_others() {
+        for (late_ms, expected_ms) in
+            [(&[][..], 1_000), (&[3, 40], 1_000), (&[20, 900], 1_800), (&[4_000, 9_000], 10_000)]
+        {
+            let late_ns: Vec<u64> = late_ms.iter().map(|ms: &u64| ms * 1_000_000).collect();
+            assert_eq!(patience_with_starved(&late_ns), Duration::from_millis(expected_ms), "{late_ms:?}");
+        }
     }
 
     #[test]

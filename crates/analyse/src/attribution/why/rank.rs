@@ -90,7 +90,7 @@ fn is_of_one_function(pair: &Pair) -> bool {
 }
 
 /// Whether a request of the slower arm asks other servers more often, as its connections tell.
-fn asks_more(pair: &Pair) -> bool {
+pub(super) fn asks_more(pair: &Pair) -> bool {
     let asked = pair.slow.asked.zip(pair.fast.asked);
     asked.is_some_and(|(slow, fast)| slow - fast >= MADE && slow >= MORE_ASKED * fast)
 }

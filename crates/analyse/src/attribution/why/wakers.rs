@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use model::plan::CauseId;
 use model::record::{EndedBy, Frame};
 
-use super::Suspect;
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::{few_at_a_time, kernel_time_of_syncs, wait};
+use super::{Suspect, rank};
 use crate::attribution::seen::{EndedWaits, Seen};
 use crate::attribution::tree::Place;
 use crate::attribution::waits::place;
@@ -65,17 +65,15 @@ fn cause_of(one: &Waited) -> Option<CauseId> {
 /// Waits of the threads of an arm by cause: nanoseconds and how many of each request.
 fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, [f64; 2]> {
     let mut sums: BTreeMap<CauseId, [f64; 2]> = BTreeMap::new();
-    let mut within_ns = 0.0;
     for one in &arm.waited {
         if let Some(cause) = cause_of(one) {
             let [ns, count] = sums.entry(cause).or_default();
             (*ns, *count) = (*ns + one.ns, *count + one.count);
-            within_ns += if one.of_service { one.ns } else { 0.0 };
         }
     }
     // Each interval once: who waits for a service waits for what that one waits for.
     if let Some([ns, _]) = sums.get_mut(&CauseId::BackendWait) {
-        *ns = (*ns - within_ns).max(0.0);
+        *ns = (*ns - by_cause_in_services(arm).values().sum::<f64>()).max(0.0);
     }
     sums.retain(|_, [_, count]| *count >= RARE);
     sums
@@ -110,12 +108,13 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         let [slow, fast] = of(cause);
         (*cause, (slow - fast).max(0.0))
     };
-    let grown: Vec<(CauseId, f64)> = both[0].keys().map(more).collect();
-    let all: f64 = grown.iter().map(|(_, ns)| ns).sum();
+    let mut grown: BTreeMap<CauseId, f64> = both[0].keys().map(more).collect();
+    give_to_calls(pair, &mut grown);
+    let all: f64 = grown.values().sum();
     let weight = weight(pair, all);
     let share_ns = |ns: f64| pair.idle_ns * weight * ns / all.max(f64::MIN_POSITIVE);
     // Whoever waits for a disk has work; threads that have none hide it where they are many.
-    let of_disk = more(&CauseId::SyncWrites).1;
+    let of_disk = grown.get(&CauseId::SyncWrites).copied().unwrap_or(0.0);
     let of_disk_ns = share_ns(of_disk).max(of_disk.min(pair.idle_ns));
     let suspect = |(cause, ns): (CauseId, f64)| {
         let idle_ns = match cause {
@@ -123,10 +122,11 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
             _ => share_ns(ns).min(pair.idle_ns - of_disk_ns),
         };
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
-        let other_ns = (!pair.fast.waited.is_empty()).then(|| of(&cause)[1]);
         let runs = runs(pair).filter(|_| cause == CauseId::TimerWait);
-        let waits = (idle_ns > 0.0).then(|| most(pair.slow, cause))??;
-        let seen = Seen::Waits(EndedWaits { runs, ns: of(&cause)[0], other_ns, ..waits });
+        let waited = if cause == CauseId::BackendCalls { for_answers(pair.slow) } else { cause };
+        let other_ns = (!pair.fast.waited.is_empty()).then(|| of(&waited)[1]);
+        let waits = (idle_ns > 0.0).then(|| most(pair.slow, waited))??;
+        let seen = Seen::Waits(EndedWaits { runs, ns: of(&waited)[0], other_ns, ..waits });
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
     let suspects: Vec<Suspect> = grown.into_iter().filter_map(suspect).collect();
@@ -134,6 +134,65 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         Some(turn) if suspects.iter().any(|one| one.id == CauseId::TimerWait) => with_turn(suspects, turn),
         _ => suspects,
     }
+}
+
+/// Gives what is waited longer for services because they are asked more often to that cause: what they do for each answer is as before.
+fn give_to_calls(pair: &Pair, grown: &mut BTreeMap<CauseId, f64>) {
+    let share = share_of_more_calls(pair);
+    let of_services = [pair.slow, pair.fast].map(by_cause_in_services);
+    let mut given = 0.0;
+    for (cause, ns) in grown.iter_mut() {
+        let [slow, fast] = of_services.each_ref().map(|arm| arm.get(cause).copied().unwrap_or(0.0));
+        let part = match cause {
+            CauseId::BackendWait => *ns,
+            _ => (slow - fast).clamp(0.0, *ns),
+        };
+        *ns -= share * part;
+        given += share * part;
+    }
+    if given > 0.0 {
+        grown.insert(CauseId::BackendCalls, given);
+    }
+}
+
+/// The part of a longer wait for services that comes of asking them more often; the rest comes of later answers. None where it was not
+/// seen how long the faster one waits for them.
+fn share_of_more_calls(pair: &Pair) -> f64 {
+    if !rank::asks_more(pair) || pair.fast.waited.is_empty() {
+        return 0.0;
+    }
+    let [slow, fast] = [pair.slow, pair.fast].map(|arm| (arm.asked.unwrap_or(0.0), for_services(arm)));
+    let each = |(asked, ns): (f64, f64)| if asked > 0.0 { ns / asked } else { slow.1 / slow.0 };
+    let more = (slow.0 - fast.0) * (each(slow) + each(fast)) / 2.0;
+    if slow.1 > fast.1 { (more / (slow.1 - fast.1)).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// How long a request of the arm waits for services: its threads for them, or theirs, which may be more, for what has a cause.
+fn for_services(arm: &Evidence) -> f64 {
+    let of_server = arm.waited.iter().filter(|one| !one.of_service);
+    let for_them = of_server.filter(|one| cause_of(one) == Some(CauseId::BackendWait));
+    for_them.map(|one| one.ns).sum::<f64>().max(by_cause_in_services(arm).values().sum())
+}
+
+/// As which cause the arm waits for services: mostly for their answers; where only their own waits were seen, as what they wait for.
+fn for_answers(arm: &Evidence) -> CauseId {
+    let waits = |cause: CauseId| arm.waited.iter().any(|one| cause_of(one) == Some(cause));
+    let longest = || by_cause_in_services(arm).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    match waits(CauseId::BackendWait) {
+        true => CauseId::BackendWait,
+        false => longest().map_or(CauseId::BackendWait, |(cause, _)| cause),
+    }
+}
+
+/// Waits of the threads of services that the arm began, by cause, in nanoseconds per request.
+fn by_cause_in_services(arm: &Evidence) -> BTreeMap<CauseId, f64> {
+    let mut sums: BTreeMap<CauseId, f64> = BTreeMap::new();
+    for one in arm.waited.iter().filter(|one| one.of_service) {
+        if let Some(cause) = cause_of(one) {
+            *sums.entry(cause).or_default() += one.ns;
+        }
+    }
+    sums
 }
 
 /// The same where requests wait for a turn: the loop sleeps until the next timer of those who have theirs. What all others wait for is

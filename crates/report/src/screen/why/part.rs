@@ -36,7 +36,9 @@ impl Part {
                 let place = place(findings, cause).unwrap_or_default();
                 let often = || how_often(findings, cause);
                 match (waits_for(cause), id) {
-                    (Some(who), CauseId::BackendWait) => format!("{who}{place}{}", often()),
+                    (Some(what), CauseId::BackendWait | CauseId::BackendCalls) => {
+                        format!("{what}{place}{}", often())
+                    }
                     (Some(what), _) => format!("{what}{place}"),
                     (None, _) => format!("{}{place}{}", cause_words(id), often()),
                 }
@@ -109,7 +111,8 @@ fn waits_for(cause: &Cause) -> Option<String> {
             Some("waiting for another of its threads or processes".to_owned())
         }
         Seen::Waits(EndedWaits { cause: CauseId::BackendWait, by: Some(who), .. }) => {
-            Some(format!("waiting for {who}"))
+            let does = if cause.id == CauseId::BackendCalls { "calls to" } else { "waiting for" };
+            Some(format!("{does} {who}"))
         }
         _ => None,
     })

@@ -404,11 +404,12 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
 fn how_often_another_server_is_asked_stands_beside_the_wait_for_it() {
     let node = "node (port 8331)";
     let seen = || ended_waits(CauseId::BackendWait, EndedBy::Service, Some(node), "ask", None);
-    for (from, to, words) in [
-        (4.0, 4.0, "waiting for node (port 8331) in ask, 4.00 a request in both "),
-        (1.0, 21.0, "waiting for node (port 8331) in ask, 1.00 → 21.0 a request "),
+    for (id, from, to, words) in [
+        ("backend_wait", 4.0, 4.0, "waiting for node (port 8331) in ask, 4.00 a request in both "),
+        ("backend_wait", 1.0, 21.0, "waiting for node (port 8331) in ask, 1.00 → 21.0 a request "),
+        ("backend_calls", 1.0, 2.0, "calls to node (port 8331) in ask, 1.00 → 2.00 a request "),
     ] {
-        let row = row_with("backend_wait", seen(), vec![counted("pr", "asked", from, to)]);
+        let row = row_with(id, seen(), vec![counted("pr", "asked", from, to)]);
         assert!(row.contains(words), "{row}");
     }
 }
