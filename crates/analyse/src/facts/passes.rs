@@ -19,9 +19,6 @@ const FEW_SWITCHES: f64 = 0.05;
 const SMALL_SHARE: f64 = 0.02;
 /// CPU per request while watched over that untouched, from which on, either way, another server was watched.
 pub const MAX_SLOWDOWN: f64 = 1.2;
-/// Requests answered untouched over those while the ends of waits were watched, from which on, either way, a server waited for other
-/// things. To follow every wait costs much where there are many, and yet each request makes as many of them.
-const MAX_SLOWER_WAITS: f64 = 1.5;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.
@@ -376,11 +373,11 @@ fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<PassFault> {
     much.then_some(PassFault::Switches([from, to]))
 }
 
-/// Where waits are told it is no matter what that costs the CPU, as long as about as many requests are answered: they wait for the
+/// Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the
 /// same things.
 fn slowed(plain: &Sums, watched: &Sums) -> Option<PassFault> {
     let ratio = plain.rate() / watched.rate();
-    (ratio.ln().abs() > MAX_SLOWER_WAITS.ln()).then_some(PassFault::AnsweredSlower(ratio))
+    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then_some(PassFault::AnsweredSlower(ratio))
 }
 
 /// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
