@@ -136,6 +136,19 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     }
 }
 
+/// The same where requests wait for a turn: the loop sleeps until the next timer of those who have theirs. What all others wait for is
+/// theirs, and so is what no other cause carries.
+fn with_turn(mut suspects: Vec<Suspect>, turn: Suspect) -> Vec<Suspect> {
+    let others = suspects.iter().filter(|one| one.id != CauseId::TimerWait);
+    let idle_ns = turn.idle_ns - others.map(|one| one.idle_ns).sum::<f64>();
+    for one in &mut suspects {
+        if one.id == CauseId::TimerWait {
+            *one = Suspect { idle_ns: idle_ns.max(one.idle_ns), ..turn.clone() };
+        }
+    }
+    suspects
+}
+
 /// Gives what is waited longer for services because they are asked more often to that cause: what they do for each answer is as before.
 fn give_to_calls(pair: &Pair, grown: &mut BTreeMap<CauseId, f64>) {
     let share = share_of_more_calls(pair);
@@ -193,19 +206,6 @@ fn by_cause_in_services(arm: &Evidence) -> BTreeMap<CauseId, f64> {
         }
     }
     sums
-}
-
-/// The same where requests wait for a turn: the loop sleeps until the next timer of those who have theirs. What all others wait for is
-/// theirs, and so is what no other cause carries.
-fn with_turn(mut suspects: Vec<Suspect>, turn: Suspect) -> Vec<Suspect> {
-    let others = suspects.iter().filter(|one| one.id != CauseId::TimerWait);
-    let idle_ns = turn.idle_ns - others.map(|one| one.idle_ns).sum::<f64>();
-    for one in &mut suspects {
-        if one.id == CauseId::TimerWait {
-            *one = Suspect { idle_ns: idle_ns.max(one.idle_ns), ..turn.clone() };
-        }
-    }
-    suspects
 }
 
 /// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
