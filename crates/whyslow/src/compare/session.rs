@@ -451,8 +451,8 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     made(sha256, bytes)
 }
 
-/// Builds the arms that are built, those first without which nothing can be compared; their logs lie beside those of the rounds. Gives
-/// those that could not be; it is an error where one of those is `needed`.
+/// Builds the arms that have a build, those that are `needed` first; their logs lie beside those of the rounds. Gives those that could not
+/// be built; it is an error where one of those is `needed`.
 pub(super) fn build(
     plan: &Plan,
     dir: &RunDir,

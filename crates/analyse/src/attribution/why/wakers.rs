@@ -149,7 +149,7 @@ fn with_turn(mut suspects: Vec<Suspect>, turn: Suspect) -> Vec<Suspect> {
     suspects
 }
 
-/// Gives what is waited longer for services because they are asked more often to that cause: what they do for each answer is as before.
+/// Moves the part of longer waits for services that comes of asking them more often to the cause of that name.
 fn give_to_calls(pair: &Pair, grown: &mut BTreeMap<CauseId, f64>) {
     let share = share_of_more_calls(pair);
     let of_services = [pair.slow, pair.fast].map(by_cause_in_services);
@@ -168,8 +168,8 @@ fn give_to_calls(pair: &Pair, grown: &mut BTreeMap<CauseId, f64>) {
     }
 }
 
-/// The part of a longer wait for services that comes of asking them more often; the rest comes of later answers. None where it was not
-/// seen how long the faster one waits for them.
+/// The share of a longer wait for services that comes of asking them more often, not of later answers; 0 where the faster arm's waits were not
+/// seen.
 fn share_of_more_calls(pair: &Pair) -> f64 {
     if !rank::asks_more(pair) || pair.fast.waited.is_empty() {
         return 0.0;
@@ -180,14 +180,14 @@ fn share_of_more_calls(pair: &Pair) -> f64 {
     if slow.1 > fast.1 { (more / (slow.1 - fast.1)).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// How long a request of the arm waits for services: its threads for them, or theirs, which may be more, for what has a cause.
+/// How long a request of the arm waits for services: the server's threads for answers, or the services' own threads if these wait longer.
 fn for_services(arm: &Evidence) -> f64 {
     let of_server = arm.waited.iter().filter(|one| !one.of_service);
     let for_them = of_server.filter(|one| cause_of(one) == Some(CauseId::BackendWait));
     for_them.map(|one| one.ns).sum::<f64>().max(by_cause_in_services(arm).values().sum())
 }
 
-/// As which cause the arm waits for services: mostly for their answers; where only their own waits were seen, as what they wait for.
+/// The cause that waits for services were seen as: for their answers, or, where only the services' own waits were seen, the longest of these.
 fn for_answers(arm: &Evidence) -> CauseId {
     let waits = |cause: CauseId| arm.waited.iter().any(|one| cause_of(one) == Some(cause));
     let longest = || by_cause_in_services(arm).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
