@@ -10,8 +10,10 @@ use crate::restarts;
 use crate::shell::command;
 
 /// Each test, and the variable that makes it large.
-const FULL_SIZE: [(&str, &str, &str); 5] = [
+const FULL_SIZE: [(&str, &str, &str); 7] = [
     ("soak::random_faults_leave_nothing_behind", "STRAIGHTLINE_SOAK", "1000000"),
+    ("soak::http2::random_faults_leave_nothing_behind", "STRAIGHTLINE_SOAK", "1000000"),
+    ("soak::websocket::random_faults_leave_nothing_behind", "STRAIGHTLINE_SOAK", "1000000"),
     ("shortage::slow_heads_delay_nobody", "STRAIGHTLINE_SLOW", "10000"),
     ("memory::an_upload_takes_no_memory", "STRAIGHTLINE_UPLOAD_MIB", "1024"),
     ("memory::panics_leave_no_memory_behind", "STRAIGHTLINE_PANICS", "1000000"),

@@ -8,7 +8,7 @@ use crate::attribution::cause::{Cause, Grade};
 use crate::attribution::tree::Place;
 use crate::attribution::tree::gap_function::GapFunction;
 use crate::facts::arms::ArmFindings;
-use crate::gates::{Gate, GateSays};
+use crate::gates::{Gate, GateSays, Stalled};
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
 
 /// Commands whose flags are those of a comparison.
@@ -60,6 +60,15 @@ pub enum NextReason {
         who: String,
         /// By how much all of it can have, as a relative difference.
         moved: f64,
+    },
+    /// An arm serves some connections and starves the others: with as many as it serves, turns would tell more.
+    FewerConnections {
+        /// The arm.
+        arm: String,
+        /// How many connections it served, as if all of these had been served alike.
+        served: u64,
+        /// How many there were.
+        of: u64,
     },
     /// The run was stopped before there was an interval.
     ToItsEnd,
@@ -135,6 +144,10 @@ pub(crate) fn next(
     let open = primary().filter(|row| row.verdict == Verdict::Inconclusive && !decided(&row.arm));
     let open: Vec<&Comparison> = open.collect();
     if !open.is_empty() {
+        let connections = manifest.fitted.connections.unwrap_or(plan.workload.job.connections);
+        if let Some(next) = fewer_connections(gates, u64::from(connections), &again) {
+            return Some(next);
+        }
         let whole = manifest.status == RunStatus::Complete;
         return Some(undecided(&open, &again, whole, beside(gates)));
     }
@@ -201,6 +214,18 @@ fn beside(gates: &[Gate]) -> Option<(&'static str, f64)> {
         _ => None,
     });
     taken.filter(|(_, share)| *share >= MUCH).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// As many of `of` connections as are served, where an arm starved the others so that its turns differ by that.
+fn fewer_connections(gates: &[Gate], of: u64, again: &Again) -> Option<Next> {
+    gates.iter().find_map(|gate| {
+        let Some(GateSays::Stalled { how: Stalled::Starved { .. }, .. }) = gate.says else { return None };
+        // Jain's index is the share of all that would be served if each of these were served alike.
+        let served = ((gate.value? * of as f64) as u64).max(1);
+        let (true, Some(arm)) = (served < of && !gate.voids.is_empty(), gate.arm.clone()) else { return None };
+        let reason = NextReason::FewerConnections { arm, served, of };
+        Some(again.after(reason, &["--connections".to_owned(), served.to_string()]))
+    })
 }
 
 /// What decides rows that are still open; `whole` says that the run was not stopped.

@@ -2,7 +2,7 @@
 
 use analyse::{Findings, Metric, Verdict};
 use model::plan::Blocks;
-use model::record::{Run, RunStatus};
+use model::record::{PerConnection, Run, RunStatus};
 
 use crate::support::{Behaves, analyse, arm, pair, run};
 
@@ -72,6 +72,22 @@ fn who_took_much_of_the_cpus_is_to_be_ended_first() {
         "{busy}"
     );
     assert!(next(5).starts_with("--blocks "), "{}", next(5));
+}
+
+#[test]
+fn connections_that_nobody_serves_are_to_be_left_out() {
+    let mut run = open(&["--quick", "--connections=64"]);
+    run.manifest.plan.workload.job.connections = 64;
+    for window in run.rounds.iter_mut().filter(|record| record.arm == "pr").flat_map(|r| &mut r.windows) {
+        window.load.per_connection = model::record::PerConnection { min: 0, max: 500, jain: 10.5 / 64.0 };
+    }
+    let findings = analyse(&run);
+    let next = findings.next.as_ref().unwrap();
+    assert!(
+        next.starts_with("no more connections than are served: pr answered about 10 of 64 and starved the others"),
+        "{next}"
+    );
+    assert_eq!(command(&findings), format!("whyslow compare {QUOTED} --quick --connections 10"));
 }
 
 #[test]

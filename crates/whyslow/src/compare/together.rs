@@ -25,7 +25,7 @@ const NOT_SLOW: u64 = 100;
 const DRAIN: Duration = Duration::from_secs(10);
 /// The same, at least, once an arm has left requests unanswered while it answered others: one that starves connections, in every turn or
 /// now and then, would otherwise cost ten seconds each time.
-const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
+const DRAIN_OF_STARVED: Duration = Duration::from_millis(250);
 /// How many times as long as its latest answer is waited for such an arm: what it does answer is not to be given up.
 const LATEST_ANSWERS: u32 = 2;
 /// How long a server may take to end after its sockets have: the kernel closes them first.
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn who_starves_some_is_waited_for_as_long_as_it_takes_to_answer_others() {
         for (late_ms, expected_ms) in
-            [(&[][..], 1_000), (&[3, 40], 1_000), (&[20, 900], 1_800), (&[4_000, 9_000], 10_000)]
+            [(&[][..], 250), (&[3, 40], 250), (&[20, 900], 1_800), (&[4_000, 9_000], 10_000)]
         {
             let late_ns: Vec<u64> = late_ms.iter().map(|ms: &u64| ms * 1_000_000).collect();
             assert_eq!(patience_with_starved(&late_ns), Duration::from_millis(expected_ms), "{late_ms:?}");

@@ -261,10 +261,7 @@ fn known(frame: &Frame) -> Option<Category> {
             named(Table::User, called(&frame.name)).filter(|kind| !is_script(frame) || !is_of_machine(*kind))
         }
     };
-    let of_module =
-        |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
-    let by_module =
-        || LIBRARIES.iter().find(|(_, modules)| of_module(modules)).map(|(category, _)| *category);
+    let by_module = || named(Table::Library, &frame.module);
     by_name.or_else(by_module).or_else(|| is_wrapper(frame).then_some(Category::SyscallEntry))
 }
 
@@ -354,20 +351,21 @@ pub(crate) fn is_lock(name: &str) -> bool {
     named(Table::User, called(name)) == Some(Category::Lock)
 }
 
-/// Whose functions a table names.
+/// What a table names: functions of the kernel, functions of programs, libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
     Kernel,
     User,
+    Library,
 }
 
-/// Names whose kind is kept at most, of either table.
+/// Names whose kind is kept at most, of each table.
 const MOST_KEPT: usize = 1 << 16;
 
 /// What a table says of a name. Most stacks of a run have the same names, so that what was found is kept.
 fn named(table: Table, name: &str) -> Option<Category> {
     thread_local! {
-        static FOUND: RefCell<[HashMap<Box<str>, Option<Category>>; 2]> = RefCell::default();
+        static FOUND: RefCell<[HashMap<Box<str>, Option<Category>>; 3]> = RefCell::default();
     }
     FOUND.with_borrow_mut(|found| {
         let found = &mut found[table as usize];
@@ -394,6 +392,7 @@ fn first_that_fits(table: Table, name: &str) -> Option<Category> {
     let rows = match table {
         Table::Kernel => KERNEL,
         Table::User => USER,
+        Table::Library => LIBRARIES,
     };
     let row = rows.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
     row.map(|(category, _)| *category)
@@ -555,9 +554,9 @@ const USER: Rows = &[
 
 /// Libraries that do one kind of work, by the beginning of their file names.
 const LIBRARIES: Rows = &[
-    (Category::Tls, "libssl libcrypto libgnutls"),
-    (Category::Allocation, "libjemalloc libmimalloc libtcmalloc"),
-    (Category::Serialisation, "libz. libzstd libbrotli libyajl libjson"),
-    (Category::Date, "[vdso]"),
-    (Category::Runtime, "libuv libev libjvm"),
+    (Category::Tls, "^libssl ^libcrypto ^libgnutls"),
+    (Category::Allocation, "^libjemalloc ^libmimalloc ^libtcmalloc"),
+    (Category::Serialisation, "^libz. ^libzstd ^libbrotli ^libyajl ^libjson"),
+    (Category::Date, "^[vdso]"),
+    (Category::Runtime, "^libuv ^libev ^libjvm"),
 ];
