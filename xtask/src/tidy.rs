@@ -1,5 +1,6 @@
 //! The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md, as checks that print how much they checked.
 
+mod actions;
 mod edges;
 mod figures;
 mod functions;
@@ -25,7 +26,7 @@ pub(crate) struct Finding {
 
 type Check = fn(&[Source]) -> anyhow::Result<Finding>;
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("crates depend only as ARCHITECTURE.md says", edges::dependencies),
     ("stages of analyse name earlier ones alone", stages::order),
     ("every dependency has its reason", edges::reasons),
@@ -38,6 +39,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("every file that the map names exists", words::places),
     ("every source file stands in a room of the map", rooms::listed),
     ("the map is short and its links exist", words::documents),
+    ("the action reads, and has the inputs that are used", actions::read),
 ];
 
 /// Runs all checks; a check that looked at nothing fails too.

@@ -79,7 +79,7 @@ fn connections_that_nobody_serves_are_to_be_left_out() {
     let mut run = open(&["--quick", "--connections=64"]);
     run.manifest.plan.workload.job.connections = 64;
     for window in run.rounds.iter_mut().filter(|record| record.arm == "pr").flat_map(|r| &mut r.windows) {
-        window.load.per_connection = model::record::PerConnection { min: 0, max: 500, jain: 10.5 / 64.0 };
+        window.load.per_connection = PerConnection { min: 0, max: 500, jain: 10.5 / 64.0 };
     }
     let findings = analyse(&run);
     let next = findings.next.as_ref().unwrap();
