@@ -17,6 +17,10 @@ pub use search::{BisectAsk, BisectNext, BisectPair, BisectPurpose, BisectTold, B
 pub const BISECT_SCHEMA: u32 = 1;
 /// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
 const LEVEL: f64 = 0.95;
+/// How much of an interval tells a side after the last look. Intervals of looks have levels of 98 % and more, some 2.4 standard errors to
+/// either side; half of that is on the wrong side of halfway once in nine times at most. The last comparison of a search finds it out: the
+/// commit that it comes to is then no slower than its parent, and none is named.
+const INNER: f64 = 0.5;
 
 /// Halfway between the good end and the bad one: a commit beyond it is as slow as the bad end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -40,15 +44,24 @@ impl Halfway {
     /// The whole interval must lie on one side; otherwise the answer is open.
     #[must_use]
     pub fn side(&self, row: &Comparison) -> HistoryAnswer {
+        self.side_of(row, 1.0)
+    }
+
+    /// Says the same where nothing more will be measured, by the [inner part](INNER) of the interval.
+    #[must_use]
+    pub fn likely_side(&self, row: &Comparison) -> HistoryAnswer {
+        self.side_of(row, INNER)
+    }
+
+    /// The side on which that part of the interval is, from the ratio on in both directions.
+    fn side_of(&self, row: &Comparison, part: f64) -> HistoryAnswer {
         let decided = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
         let ends = row.ci_low.zip(row.ci_high).filter(|_| decided);
-        let Some(ends) = ends.map(|(low, high)| [low, high].map(|ratio| slower_ln(self.metric, ratio)))
-        else {
-            return HistoryAnswer::Open;
-        };
-        match ends {
-            _ if ends.iter().all(|ln| *ln > self.ln) => HistoryAnswer::Bad,
-            _ if ends.iter().all(|ln| *ln < self.ln) => HistoryAnswer::Good,
+        let Some(((low, high), ratio)) = ends.zip(row.ratio) else { return HistoryAnswer::Open };
+        let [low, middle, high] = [low, ratio, high].map(|ratio| slower_ln(self.metric, ratio));
+        match [low, high].map(|end| middle + part * (end - middle)) {
+            ends if ends.iter().all(|ln| *ln > self.ln) => HistoryAnswer::Bad,
+            ends if ends.iter().all(|ln| *ln < self.ln) => HistoryAnswer::Good,
             _ => HistoryAnswer::Open,
         }
     }
@@ -250,6 +263,12 @@ mod tests {
             assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Slower, ends)), side, "{ends:?}");
         }
         assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Invalid, [2.0, 1.9, 2.1])), Open);
+        // After the last look half of the interval tells: from 1.105 to 1.135, and from 1.09 to 1.145.
+        for (ends, side) in [([1.12, 1.09, 1.15], Bad), ([1.08, 1.04, 1.115], Good), ([1.11, 1.07, 1.18], Open)] {
+            let likely = cpu.likely_side(&row(Metric::CpuPerRequest, Verdict::Slower, ends));
+            assert_eq!(likely, side, "{ends:?}");
+        }
+        assert_eq!(cpu.likely_side(&row(Metric::CpuPerRequest, Verdict::Invalid, [2.0, 1.9, 2.1])), Open);
         // Of a rate less is slower.
         let rate = Halfway::to(&row(Metric::Rate, Verdict::Slower, [0.8, 0.79, 0.81])).unwrap();
         assert_eq!(rate.side(&row(Metric::Rate, Verdict::Slower, [0.8, 0.78, 0.82])), Bad);

@@ -222,7 +222,9 @@ fn fewer_connections(gates: &[Gate], of: u64, again: &Again) -> Option<Next> {
         let Some(GateSays::Stalled { how: Stalled::Starved { .. }, .. }) = gate.says else { return None };
         // Jain's index is the share of all that would be served if each of these were served alike.
         let served = ((gate.value? * of as f64) as u64).max(1);
-        let (true, Some(arm)) = (served < of && !gate.voids.is_empty(), gate.arm.clone()) else { return None };
+        let (true, Some(arm)) = (served < of && !gate.voids.is_empty(), gate.arm.clone()) else {
+            return None;
+        };
         let reason = NextReason::FewerConnections { arm, served, of };
         Some(again.after(reason, &["--connections".to_owned(), served.to_string()]))
     })

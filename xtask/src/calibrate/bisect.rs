@@ -102,24 +102,27 @@ fn by_spread(found: &[(f64, Searched)]) -> String {
     }
 }
 
-/// All searches, as Markdown.
+/// All searches, as Markdown: at the spreads above, and at that of the recording.
 pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let (runs, recorded) = (runs.unwrap_or(RUNS), recording.spread());
     let found: Vec<(f64, Searched)> = SPREADS
         .into_iter()
+        .chain([recorded])
         .map(|spread| (spread, searched(recording, runs, COMMITS, spread / recorded)))
         .collect();
     let mut text = format!(
         "# The commit is found in {} of {runs} histories of {COMMITS} commits, by how much blocks differ\n\n\
          In each history one commit costs {:.0} % CPU time a request. `analyse::Bisection`, which `whyslow bisect` uses, asks for \
-         comparisons of two or three commits; each is simulated from the turns of {} recorded blocks ([ci.md](ci.md)), with the looks, \
-         gates and intervals of a real one. The third commit of a comparison has the turns of one of the other two, at a cost made up from \
-         other blocks, so that any two of the three differ by the same noise. The recording is of a crowded machine, where the ratio varied by {:.2} % (standard deviation) from block to \
-         block. Its noise is scaled down to the spread of each row: of twenty sessions with other load for 30 % of the time half \
-         had 0.38 % or less ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
+         comparisons of two or three commits; each is simulated from the turns of {} recorded blocks, with the looks, gates and \
+         intervals of a real one. The third commit of a comparison has the turns of one of the other two, at a cost made up from other \
+         blocks, so that any two of the three differ by the same noise. While they were recorded, other programs used {:.2} of the two \
+         CPUs, and the ratio varied by {:.2} % (standard deviation) from block to block: so it does in the last row. In the others this \
+         noise is scaled. Of twenty sessions with other load for 30 % of the time half had 0.38 % or less \
+         ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
         by_spread(&found),
         (COSTS - 1.0) * 100.0,
         recording.len(),
+        recording.others(),
         recorded * 100.0,
     );
     let _ = write!(
@@ -135,7 +138,8 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
         text,
         "\nA comparison is a whole session, of however many commits. {} of {} searches took more than log2 n + 2 = {:.2} of them; \
          where each decides, {} are the most. Blocks are counted as blocks of two commits: one of three counts one and a half. Repeat \
-         with `cargo xtask calibrate bisect`.\n",
+         with `cargo xtask calibrate bisect`, with a recording of your own (`whyslow compare a=… b=…` of one server, `--blocks 60 \
+         --equal-rates none`) by `--from RUN`.\n",
         found.iter().map(|(_, all)| all.over(COMMITS)).sum::<usize>(),
         found.iter().map(|(_, all)| all.comparisons.len()).sum::<usize>(),
         aim(COMMITS),

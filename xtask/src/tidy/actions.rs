@@ -17,7 +17,8 @@ const WORKFLOW: &str = "docs/ci/github.yml";
 
 /// Both read as YAML, and every input that one of them uses is an input of the action.
 pub(crate) fn read(_: &[Source]) -> anyhow::Result<Finding> {
-    let text = |path: &str| fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"));
+    let text =
+        |path: &str| fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"));
     let (action, workflow) = (text(ACTION)?, text(WORKFLOW)?);
     let mut breaches = Vec::new();
     let mut yaml = |path: &str, text: &str| {

@@ -250,7 +250,8 @@ impl Bisection {
     fn sided(&mut self, asked: &[&BisectPair]) -> Vec<BisectTold> {
         let halfway = self.halfway();
         let told = asked.iter().map(|pair| {
-            let answer = pair.row.as_ref().map_or(HistoryAnswer::Broken, |row| side(halfway, row));
+            let likely = |row| halfway.map_or(HistoryAnswer::Open, |halfway| halfway.likely_side(row));
+            let answer = pair.row.as_ref().map_or(HistoryAnswer::Broken, likely);
             self.search.record(pair.after, answer);
             BisectTold { pair: (*pair).clone(), answer }
         });

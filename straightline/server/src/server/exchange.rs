@@ -7,7 +7,7 @@ use crate::rt::time_limit;
 use crate::rt::waker::deadline_in;
 use crate::rt::watch::Name;
 use http1::request::{Request, RequestHead};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::time::{Duration, Instant};
 
 /// Says that the connection ends with this answer.
@@ -54,8 +54,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) expects: Cell<bool>,
     /// Whether bytes of the body are still to be received.
     pub(crate) body_left: Cell<BodyLeft>,
-    /// Fields, as lines, that stay on the answer whatever becomes of the handler.
-    pub(crate) lasting: RefCell<Vec<u8>>,
+    /// Fields, as lines, that stay on the answer whatever becomes of the handler. Few answers have any.
+    lasting: OnceCell<Box<RefCell<Vec<u8>>>>,
     /// The route that a router chose.
     pub(crate) route: Cell<Option<&'static Name>>,
     /// Whether the handler has only so much time.
@@ -86,7 +86,7 @@ impl<'a> Exchange<'a> {
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
-            lasting: RefCell::new(Vec::new()),
+            lasting: OnceCell::new(),
             route: Cell::new(None),
             limited: Cell::new(false),
             is_head: view.has_method(b"HEAD"),
@@ -112,12 +112,25 @@ impl<'a> Exchange<'a> {
         self.rename(route);
     }
 
-    /// Calls the coroutine again what it was called before a router chose a route: others of its connection may follow.
+    /// The handler is done: its time limit is lifted, and its coroutine is called again what it was called before a router chose a
+    /// route, for others of its connection may follow.
     #[inline]
-    pub(crate) fn leave_route(&self) {
+    pub(crate) fn leave_handler(&self) {
+        self.lift_time_limit();
         if self.route.get().is_some() {
             self.rename(self.conn.worker().name());
         }
+    }
+
+    /// Where fields are kept, as lines, that stay on the answer.
+    #[cold]
+    pub(crate) fn keep_lasting(&self) -> &RefCell<Vec<u8>> {
+        self.lasting.get_or_init(Box::default)
+    }
+
+    /// The fields that stay on the answer, as lines.
+    pub(crate) fn lasting(&self) -> Vec<u8> {
+        self.lasting.get().map_or_else(Vec::new, |lines| lines.borrow().clone())
     }
 
     /// Gives the handler so much time from now on, or as much as it takes.

@@ -173,7 +173,7 @@ impl<'a> Response<'a, Fresh> {
         if OF_ERRORS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
             return Err(invalid("this field is the server's own where the handler fails"));
         }
-        let (value, lasting) = (value.as_ref(), &self.exchange.lasting);
+        let (value, lasting) = (value.as_ref(), self.exchange.keep_lasting());
         let response = self.header(name, value)?;
         write::header(&mut lasting.borrow_mut(), name, value).map_err(invalid)?;
         Ok(response)

@@ -197,7 +197,7 @@ pub(super) enum Outcome {
     Panicked,
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn call<'a>(
     exchange: &'a Exchange<'a>,
     request: &mut Request<'a>,
@@ -209,8 +209,7 @@ pub(super) fn call<'a>(
         exchange.limit_time(Some(time));
     }
     let returned = catch_unwind(AssertUnwindSafe(|| handler(request, response)));
-    exchange.lift_time_limit();
-    exchange.leave_route();
+    exchange.leave_handler();
     match returned {
         Ok(Ok(Done { .. })) => Outcome::Answered,
         Ok(Err(error)) => Outcome::Failed(error),
@@ -255,7 +254,7 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
     conn.output().borrow_mut().discard_open();
     exchange.settle_keep();
     exchange.keep.set(sound && exchange.keep.get());
-    let own = [exchange.connection_line(), &**exchange.lasting.borrow()].concat();
+    let own = [exchange.connection_line(), &*exchange.lasting()].concat();
     answer(conn, status, &message, &own, exchange.is_head);
     match exchange.keep.get() {
         true if body.is_done() => None,

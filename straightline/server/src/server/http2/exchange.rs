@@ -73,7 +73,7 @@ fn conclude(exchange: &Exchange<'_>, stream: &Stream, outcome: &Outcome) -> Erro
         (Outcome::Answered, Progress::Done) => ErrorCode::NoError,
         (_, Progress::Fresh) => {
             let (status, message) = note_failure(exchange, outcome);
-            own_answer(stream, status, &message, &exchange.lasting.borrow(), exchange.is_head);
+            own_answer(stream, status, &message, &exchange.lasting(), exchange.is_head);
             ErrorCode::InternalError
         }
         _ => {
