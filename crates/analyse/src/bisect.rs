@@ -18,9 +18,10 @@ pub const BISECT_SCHEMA: u32 = 1;
 /// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
 const LEVEL: f64 = 0.95;
 /// How much of an interval tells a side after the last look. Intervals of looks have levels of 98 % and more, some 2.4 standard errors to
-/// either side; half of that is on the wrong side of halfway once in nine times at most. The last comparison of a search finds it out: the
-/// commit that it comes to is then no slower than its parent, and none is named.
-const INNER: f64 = 0.5;
+/// either side; a quarter of that is on the wrong side of halfway once in four times where a commit costs just half of what the bad end
+/// does, and hardly ever where it costs all or nothing. The last comparison of a search finds it out: the commit that it comes to is then
+/// no slower than its parent, and none is named.
+const INNER: f64 = 0.25;
 
 /// Halfway between the good end and the bad one: a commit beyond it is as slow as the bad end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -263,8 +264,10 @@ mod tests {
             assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Slower, ends)), side, "{ends:?}");
         }
         assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Invalid, [2.0, 1.9, 2.1])), Open);
-        // After the last look half of the interval tells: from 1.105 to 1.135, and from 1.09 to 1.145.
-        for (ends, side) in [([1.12, 1.09, 1.15], Bad), ([1.08, 1.04, 1.115], Good), ([1.11, 1.07, 1.18], Open)] {
+        // After the last look a quarter of the interval tells: from 1.112 to 1.128, from 1.07 to 1.089, and from 1.095 to 1.125.
+        for (ends, side) in
+            [([1.12, 1.09, 1.15], Bad), ([1.08, 1.04, 1.115], Good), ([1.105, 1.07, 1.18], Open)]
+        {
             let likely = cpu.likely_side(&row(Metric::CpuPerRequest, Verdict::Slower, ends));
             assert_eq!(likely, side, "{ends:?}");
         }
