@@ -48,7 +48,7 @@ impl Halfway {
         self.side_of(row, 1.0)
     }
 
-    /// Says the same where nothing more will be measured, by the [inner part](INNER) of the interval.
+    /// Says the same where nothing more will be measured, by the inner part of the interval.
     #[must_use]
     pub fn likely_side(&self, row: &Comparison) -> HistoryAnswer {
         self.side_of(row, INNER)
