@@ -162,8 +162,11 @@ impl Gap {
         let of_all = self.ns.abs() / self.whole[self.slow];
         let grown = |one: &Under| one.ns[self.slow] - one.ns[self.fast];
         let of_own = |(one, grown): &(&Under, f64)| grown / one.ns[self.slow];
+        // What the faster arm hardly runs came from elsewhere, or is new and was told as that.
+        let both_run = |one: &Under| one.ns[self.fast] > HARDLY * one.ns[self.slow];
         let tells = |one: &(&Under, f64)| {
-            self.is_sure(one.0, one.1, GROWN) && of_own(one) >= (FASTER_GROWN * of_all).min(1.0 - HARDLY)
+            let faster_grown = of_own(one) >= (FASTER_GROWN * of_all).min(1.0 - HARDLY);
+            faster_grown && both_run(one.0) && self.is_sure(one.0, one.1, GROWN)
         };
         let all = under.values().filter(|one| one.is(may_tell)).map(|one| (one, grown(one)));
         outermost(all.filter(tells).collect(), of_own)
