@@ -27,6 +27,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::shell::{root, run};
+use replay::{Kept, Recording};
 use session::{Found, Session};
 
 /// What is calibrated.
@@ -106,10 +107,10 @@ pub(crate) struct Args {
     /// For why: measure nothing, let the program judge anew the runs that are kept
     #[arg(long)]
     again: bool,
-    /// For ci and bisect: a run of one server against itself, in place of the recording that is in the workspace
+    /// For ci and bisect: a run of one server against itself, in place of the recording in the workspace, which is of a crowded machine for ci and of a quiet one for bisect
     #[arg(long, value_name = "RUN")]
     from: Option<PathBuf>,
-    /// For ci, with --from: keep that run as the recording of the workspace
+    /// For ci and bisect, with --from: keep that run as the recording in the workspace
     #[arg(long, requires = "from")]
     keep: bool,
     /// For corpus: pairs whose runs are added before all are judged; one that is there is replaced
@@ -258,13 +259,17 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
 
 /// What is made up from recorded turns, without a server; its page is `ci.md` or `bisect.md`.
 fn replayed(args: &Args) -> anyhow::Result<()> {
-    let recording = replay::Recording::open(args.from.as_deref())?;
+    let kept = match args.question {
+        Question::Bisect => Kept::Quiet,
+        _ => Kept::Crowded,
+    };
+    let recording = Recording::open(args.from.as_deref(), kept)?;
     if args.keep {
-        recording.keep()?;
+        recording.keep(kept)?;
     }
-    let text = match args.question {
-        Question::Bisect => bisect::page(&recording, args.runs),
-        _ => pull::page(&recording, args.runs),
+    let text = match kept {
+        Kept::Quiet => bisect::page(&recording, args.runs),
+        Kept::Crowded => pull::page(&recording, args.runs),
     };
     print!("{text}");
     // A page in the workspace is of the recording in the workspace.

@@ -17,10 +17,9 @@ pub use search::{BisectAsk, BisectNext, BisectPair, BisectPurpose, BisectTold, B
 pub const BISECT_SCHEMA: u32 = 1;
 /// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
 const LEVEL: f64 = 0.95;
-/// How much of an interval tells a side after the last look. Intervals of looks have levels of 98 % and more, some 2.4 standard errors to
-/// either side; a quarter of that is on the wrong side of halfway once in four times where a commit costs just half of what the bad end
-/// does, and hardly ever where it costs all or nothing. The last comparison of a search finds it out: the commit that it comes to is then
-/// no slower than its parent, and none is named.
+/// How much of an interval tells a side after the last look: some 0.6 standard errors to either side of the ratio. A commit costs all or
+/// nothing of the difference, so that its estimate is several standard errors from halfway. If a side is wrong all the same, the search ends
+/// at a commit that is no slower than its parent, and none is named.
 const INNER: f64 = 0.25;
 
 /// Halfway between the good end and the bad one: a commit beyond it is as slow as the bad end.
@@ -48,13 +47,13 @@ impl Halfway {
         self.side_of(row, 1.0)
     }
 
-    /// Says the same where nothing more will be measured, by the inner part of the interval.
+    /// Says the same if nothing more will be measured: the inner part of the interval decides.
     #[must_use]
     pub fn likely_side(&self, row: &Comparison) -> HistoryAnswer {
         self.side_of(row, INNER)
     }
 
-    /// The side on which that part of the interval is, from the ratio on in both directions.
+    /// The side on which the interval lies if it is made narrower around the ratio, to `part` of its length.
     fn side_of(&self, row: &Comparison, part: f64) -> HistoryAnswer {
         let decided = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
         let ends = row.ci_low.zip(row.ci_high).filter(|_| decided);

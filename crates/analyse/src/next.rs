@@ -61,11 +61,11 @@ pub enum NextReason {
         /// By how much all of it can have, as a relative difference.
         moved: f64,
     },
-    /// An arm serves some connections and starves the others: with as many as it serves, turns would tell more.
+    /// An arm serves some connections and starves the others, so that its turns differ.
     FewerConnections {
         /// The arm.
         arm: String,
-        /// How many connections it served, as if all of these had been served alike.
+        /// How many connections it serves.
         served: u64,
         /// How many there were.
         of: u64,
@@ -216,11 +216,11 @@ fn beside(gates: &[Gate]) -> Option<(&'static str, f64)> {
     taken.filter(|(_, share)| *share >= MUCH).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// As many of `of` connections as are served, where an arm starved the others so that its turns differ by that.
+/// As many of `of` connections as an arm serves, where it starves the others.
 fn fewer_connections(gates: &[Gate], of: u64, again: &Again) -> Option<Next> {
     gates.iter().find_map(|gate| {
         let Some(GateSays::Stalled { how: Stalled::Starved { .. }, .. }) = gate.says else { return None };
-        // Jain's index is the share of all that would be served if each of these were served alike.
+        // Jain's index is the share of the connections that are served, if these are served alike.
         let served = ((gate.value? * of as f64) as u64).max(1);
         let (true, Some(arm)) = (served < of && !gate.voids.is_empty(), gate.arm.clone()) else {
             return None;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use analyse::{Comparison, Metric, Verdict};
 use stats::{Rng, looks};
 
-use super::replay::{Planted, Recording};
+use super::replay::{OF_YOUR_OWN, Planted, Recording};
 
 /// Comparisons of each kind where `--runs` names no number.
 const RUNS: u32 = 200;
@@ -102,7 +102,7 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let _ = write!(
         text,
         "\nSlower and faster: in CPU per request or rate. Each row is of {runs} comparisons. Repeat with `cargo xtask calibrate ci`, \
-         with a run of your own runner (`whyslow compare a=… b=…` of one server, `--blocks 60 --equal-rates none`) by `--from RUN`.\n"
+         {OF_YOUR_OWN}.\n"
     );
     text
 }
@@ -110,10 +110,11 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibrate::replay::Kept;
 
     #[test]
     fn no_difference_raises_no_alarm_and_a_large_one_is_found() {
-        let recording = Recording::open(None).unwrap();
+        let recording = Recording::open(None, Kept::Crowded).unwrap();
         let null = compare_often(&recording, 20, 1.0);
         assert!(null.slower + null.faster <= 2, "{null:?}");
         let planted = compare_often(&recording, 10, 1.1);

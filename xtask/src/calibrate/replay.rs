@@ -17,8 +17,9 @@ use stats::{Rng, descriptive, looks};
 
 use crate::shell::root;
 
-/// The recording where `--from` names no run.
-const FIXTURE: &str = "xtask/fixture/slices.ndjson";
+/// How a page says what repeats it elsewhere.
+pub(super) const OF_YOUR_OWN: &str = "with a recording of your own (`whyslow compare a=… b=…` of one server, `--blocks 60 --equal-rates none`) \
+     by `--from RUN`";
 /// Most bytes of a recording that is kept.
 const MOST_BYTES: usize = 200 * 1024;
 /// Nanoseconds in the unit in which a recording has times that need no more.
@@ -48,6 +49,24 @@ struct Side {
 
 /// The two arms of one block: a line of the file.
 type Block = [Side; 2];
+
+/// The recordings in the workspace: what `--from` takes the place of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kept {
+    /// Of a machine that other programs load: a shared runner.
+    Crowded,
+    /// Of one that is otherwise idle.
+    Quiet,
+}
+
+impl Kept {
+    fn file(self) -> PathBuf {
+        root().join("xtask/fixture").join(match self {
+            Self::Crowded => "crowded.ndjson",
+            Self::Quiet => "quiet.ndjson",
+        })
+    }
+}
 
 /// A recorded run of one server against itself.
 #[derive(Debug, Clone)]
@@ -90,9 +109,9 @@ impl Draw {
 }
 
 impl Recording {
-    /// The recording in the file of the workspace, or the run in the folder `from`.
-    pub(super) fn open(from: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(from) = from else { return Self::read(&root().join(FIXTURE)) };
+    /// The run in the folder `from`, or a recording of the workspace.
+    pub(super) fn open(from: Option<&Path>, kept: Kept) -> anyhow::Result<Self> {
+        let Some(from) = from else { return Self::read(&kept.file()) };
         let run = RunDir::open(from).read()?;
         Self::from_run(&run).with_context(|| format!("{} cannot be replayed", from.display()))
     }
@@ -107,15 +126,15 @@ impl Recording {
         Ok(Self { head, blocks: blocks.context("a block of the recording is damaged")? })
     }
 
-    /// Keeps it as the recording of the workspace, without what tells where it was made.
-    pub(super) fn keep(&self) -> anyhow::Result<()> {
+    /// Keeps it as a recording of the workspace, without what tells where it was made.
+    pub(super) fn keep(&self, kept: Kept) -> anyhow::Result<()> {
         let mut text = serde_json::to_string(&self.head)?;
         for block in &self.blocks {
             write!(text, "\n{}", serde_json::to_string(block)?)?;
         }
         text.push('\n');
         ensure!(text.len() <= MOST_BYTES, "{} bytes are too many: record fewer blocks", text.len());
-        let file = root().join(FIXTURE);
+        let file = kept.file();
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
@@ -403,7 +422,7 @@ mod tests {
 
     #[test]
     fn any_two_of_three_arms_differ_by_what_is_planted_and_by_noise_as_in_the_recording() {
-        let recording = Recording::open(None).unwrap();
+        let recording = Recording::open(None, Kept::Crowded).unwrap();
         let mut spreads = [const { Vec::new() }; 3];
         for seed in 0..200 {
             let mut random = Rng::stream(seed, 3);

@@ -39,9 +39,9 @@ fn reason(reason: &NextReason) -> String {
             "a quieter machine, not more blocks: {who} can have moved {arm} by {:.1} %, whatever number of blocks there is",
             moved * 100.0
         ),
-        NextReason::FewerConnections { arm, served, of } => format!(
-            "no more connections than are served: {arm} answered about {served} of {of} and starved the others"
-        ),
+        NextReason::FewerConnections { arm, served, of } => {
+            format!("fewer connections: {arm} serves about {served} of {of} and starves the others")
+        }
         NextReason::ToItsEnd => "run it to its end: there is no interval yet".to_owned(),
         NextReason::TooFewBlocks { blocks } => format!("an interval takes at least {blocks} blocks"),
         NextReason::More { slices, blocks } => {

@@ -112,8 +112,8 @@ impl<'a> Exchange<'a> {
         self.rename(route);
     }
 
-    /// The handler is done: its time limit is lifted, and its coroutine is called again what it was called before a router chose a
-    /// route, for others of its connection may follow.
+    /// Takes back what was set for the handler: its time limit, and the name that a router gave to the coroutine, which other requests
+    /// of the connection may use.
     #[inline]
     pub(crate) fn leave_handler(&self) {
         self.lift_time_limit();
@@ -122,7 +122,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Where fields are kept, as lines, that stay on the answer.
+    /// Where the fields that stay on the answer are collected, as lines.
     #[cold]
     pub(crate) fn keep_lasting(&self) -> &RefCell<Vec<u8>> {
         self.lasting.get_or_init(Box::default)

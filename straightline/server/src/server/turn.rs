@@ -197,6 +197,7 @@ pub(super) enum Outcome {
     Panicked,
 }
 
+// For two callers the compiler would not do it, and every request would pay for the call.
 #[inline(always)]
 pub(super) fn call<'a>(
     exchange: &'a Exchange<'a>,

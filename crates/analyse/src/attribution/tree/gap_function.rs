@@ -162,7 +162,7 @@ impl Gap {
         let of_all = self.ns.abs() / self.whole[self.slow];
         let grown = |one: &Under| one.ns[self.slow] - one.ns[self.fast];
         let of_own = |(one, grown): &(&Under, f64)| grown / one.ns[self.slow];
-        // What the faster arm hardly runs came from elsewhere, or is new and was told as that.
+        // What the faster arm does not run is new or was moved, and has not grown.
         let both_run = |one: &Under| one.ns[self.fast] > HARDLY * one.ns[self.slow];
         let tells = |one: &(&Under, f64)| {
             let faster_grown = of_own(one) >= (FASTER_GROWN * of_all).min(1.0 - HARDLY);
@@ -289,7 +289,7 @@ fn called_from(function: &Frame, samples: &Samples) -> Option<Place> {
     (package_of(caller) != package_of(function)).then(|| Place::of(caller, brief(&caller.name)))
 }
 
-/// The name that stands for a system call: which of those that send a server makes is its library's choice, and is nothing new.
+/// One name for all system calls that send, and one for all that read: which of them a program makes is up to its library.
 fn alike(call: &str) -> &str {
     let kinds: [&[&'static str]; 2] = [&WRITES, &ALL_READS];
     kinds.into_iter().find(|kind| kind.contains(&call)).map_or(call, |kind| kind[0])
@@ -493,6 +493,14 @@ mod tests {
         assert_eq!(logs("main.serve"), told("fmt.Sprintf", "main.serve"));
         assert_eq!(logs("main.serve;sort.Slice"), ("sort.Slice".to_owned(), Some("main.serve".to_owned())));
         assert_eq!(logs("main.serve;main.log"), ("main.log".to_owned(), None), "of one package");
+    }
+
+    #[test]
+    fn what_was_moved_has_not_grown_either() {
+        let parse = ("main;serve;parse", 1000);
+        let polls = [parse, ("main;serve;poll_write|__x64_sys_sendto", 1000)];
+        let flushes = [parse, ("main;serve;flush;write_all|__x64_sys_sendto", 1000)];
+        assert_eq!(any(&polls, &flushes, 500.0, true).unwrap().function, "parse", "both send");
     }
 
     #[test]
