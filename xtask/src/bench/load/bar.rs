@@ -9,6 +9,8 @@ pub(super) struct Bar {
     limit: Limit,
     /// Nothing where it was not measured.
     found: Option<f64>,
+    /// Why nothing could meet it on this host, whatever was found.
+    out_of_reach: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -19,24 +21,43 @@ enum Limit {
 
 impl Bar {
     pub(super) fn at_most(what: impl Into<String>, most: f64, found: Option<f64>) -> Self {
-        Self { what: what.into(), limit: Limit::AtMost(most), found }
+        Self { what: what.into(), limit: Limit::AtMost(most), found, out_of_reach: None }
     }
 
     pub(super) fn at_least(what: impl Into<String>, least: f64, found: Option<f64>) -> Self {
-        Self { what: what.into(), limit: Limit::AtLeast(least), found }
+        Self { what: what.into(), limit: Limit::AtLeast(least), found, out_of_reach: None }
+    }
+
+    /// The bar, asked for only where the host reaches it by itself: `host`, which is told as `what`, does nothing but what the host must
+    /// do for the bar to be met.
+    pub(super) fn where_reached_by(mut self, what: &str, host: Option<f64>) -> Self {
+        let reached = host.is_none_or(|host| self.limit.holds(host));
+        self.out_of_reach =
+            (!reached).then(|| format!("not asked of this host: {what}, {}", page::figure(host, 0)));
+        self
     }
 
     fn row(&self) -> Vec<String> {
-        let (limit, met) = match self.limit {
-            Limit::AtMost(most) => (format!("≤ {most}"), self.found.map(|found| found <= most)),
-            Limit::AtLeast(least) => (format!("≥ {least}"), self.found.map(|found| found >= least)),
+        let limit = match self.limit {
+            Limit::AtMost(most) => format!("≤ {most}"),
+            Limit::AtLeast(least) => format!("≥ {least}"),
         };
-        let verdict = match met {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "not measured",
+        let verdict = match (self.found.map(|found| self.limit.holds(found)), &self.out_of_reach) {
+            (Some(true), _) => "yes",
+            (Some(false), Some(why)) => why,
+            (Some(false), None) => "**no**",
+            (None, _) => "not measured",
         };
         vec![self.what.clone(), limit, page::figure(self.found, 2), verdict.to_owned()]
+    }
+}
+
+impl Limit {
+    fn holds(self, found: f64) -> bool {
+        match self {
+            Self::AtMost(most) => found <= most,
+            Self::AtLeast(least) => found >= least,
+        }
     }
 }
 
@@ -67,5 +88,20 @@ mod tests {
             assert_eq!(verdict(Bar::at_most("it", 0.95, found)), most, "{found:?}");
             assert_eq!(verdict(Bar::at_least("it", 0.95, found)), least, "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_bar_that_the_host_alone_does_not_reach_is_not_asked_for() {
+        let verdict = |found, host| {
+            Bar::at_most("lag", 200.0, Some(found))
+                .where_reached_by("a bare timer", host)
+                .row()
+                .pop()
+                .unwrap()
+        };
+        assert_eq!(verdict(900.0, Some(756.0)), "not asked of this host: a bare timer, 756");
+        assert_eq!(verdict(900.0, Some(200.0)), "**no**");
+        assert_eq!(verdict(900.0, None), "**no**");
+        assert_eq!(verdict(199.0, Some(756.0)), "yes");
     }
 }
