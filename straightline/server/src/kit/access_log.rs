@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 ///
 /// Source: the combined log format of Apache httpd, `mod_log_config`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Entry<'e> {
     /// The client; `None` if it was gone already.
     pub peer: Option<SocketAddr>,

@@ -175,6 +175,7 @@ fn describe(text: &mut String, shard: usize, sightings: Option<Vec<Sighting>>) {
 
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Drained {
     /// Connections and coroutines that were given up because they were not done at the deadline.
     pub abandoned: usize,

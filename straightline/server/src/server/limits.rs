@@ -33,7 +33,8 @@ pub(crate) const COPIED_BODY_BYTES: usize = 16 * 1024;
 /// Room for received bytes, in bytes: the longest head, and as much again for what follows it.
 pub(crate) const INPUT_BYTES: usize = 64 * 1024;
 
-/// Limits of a server. [`Limits::default`] is what server and client should both live with; each can be changed.
+/// Limits of a server. [`Limits::default`] is what server and client should both live with; each can be changed:
+/// `Limits { connections: 1_000, ..Limits::default() }`. Write the `..`: a new limit is no breaking change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest head, most fields, longest target: 431, 431 and 414 beyond.

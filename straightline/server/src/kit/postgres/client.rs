@@ -41,6 +41,7 @@ pub struct Query<'q> {
 
 /// The answer to one statement of a [pipeline](Client::pipeline).
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Answer {
     /// The rows that it gave.
     pub rows: Vec<Row>,

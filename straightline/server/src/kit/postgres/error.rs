@@ -221,6 +221,7 @@ impl From<Error> for io::Error {
 ///
 /// Source: PostgreSQL 15, section 55.8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerError {
     /// `ERROR`, `FATAL` or `PANIC`.
     pub severity: String,
