@@ -7,6 +7,8 @@ mod line;
 pub(crate) use authority::is_valid as is_authority;
 pub use error::RequestError;
 
+use ascii::{AsAsciiStr, AsciiStr};
+
 use crate::field::{Body, Framed, Next, is_name, next_line};
 use crate::limits::{HEADERS, HeadLimits};
 use line::RequestLine;
@@ -79,7 +81,7 @@ impl Span {
     /// As [`Span::bytes_in`], of bytes that were checked to be ASCII.
     #[inline(always)]
     fn text(self, head: &[u8]) -> &str {
-        std::str::from_utf8(self.bytes_in(head)).unwrap_or_default()
+        self.bytes_in(head).as_ascii_str().map_or("", AsciiStr::as_str)
     }
 }
 
