@@ -6,7 +6,7 @@ mod framing;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     use framing::Spoken;
-    const SPOKEN: [Spoken; 7] = [
+    const SPOKEN: [Spoken; 8] = [
         Spoken::Http1,
         Spoken::Head,
         Spoken::WebSocket,
@@ -14,6 +14,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         Spoken::Http2,
         Spoken::Grpc,
         Spoken::Http3,
+        Spoken::Upgrade,
     ];
     if let Some((first, rest)) = bytes.split_first() {
         framing::check(rest, SPOKEN[usize::from(*first) % SPOKEN.len()]);

@@ -53,11 +53,10 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
-    /// It listens, but not on the port that it was given.
+    /// It listens, but not on the port that it was given, or not on the loopback address that was asked.
     #[error(
-        "it did not answer within {:.1} s: it listens on {} instead of {addr}: write {{port}} where its command names the port, or \
-         have it read PORT and say --port-env",
-        waited.as_secs_f64(), listed(listens)
+        "it did not answer within {:.1} s: it listens on {} instead of {addr}: {}",
+        waited.as_secs_f64(), listed(listens), to_be_written(*addr, listens)
     )]
     Elsewhere {
         /// How long it was given.
@@ -102,6 +101,14 @@ pub enum LaunchError {
         /// The cause.
         source: io::Error,
     },
+}
+
+/// What makes a server listen on `addr` that listens elsewhere.
+fn to_be_written(addr: SocketAddr, listens: &BTreeSet<SocketAddr>) -> &'static str {
+    match listens.iter().any(|own| own.port() == addr.port()) {
+        true => "write {host} where its command names the address",
+        false => "write {port} where its command names the port, or have it read PORT and say --port-env",
+    }
 }
 
 impl LaunchError {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,8 @@ pub enum Shown<T> {
 /// `addr`; gives what it showed, and milliseconds from its start.
 ///
 /// # Errors
-/// [`LaunchError::Exited`], [`LaunchError::NotReady`], [`LaunchError::Elsewhere`] where it listens on other ports alone, or
+/// [`LaunchError::Exited`], [`LaunchError::NotReady`], [`LaunchError::Elsewhere`] where it listens on other ports alone or on the
+/// same one of another loopback address, or
 /// [`LaunchError::WrongAnswer`] with what came instead; each with the last lines of its log. It goes on running where it had not ended.
 pub fn wait_until<T>(
     process: &mut Process,
@@ -87,12 +89,23 @@ impl Elsewhere {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
             let ports = listeners(process.root());
+            if is_beside(&ports, addr) {
+                return true;
+            }
             let elsewhere = !ports.is_empty() && ports.iter().all(|own| own.port() != addr.port());
             let elsewhere = elsewhere && !takes_datagrams(process.supervisor_pid(), addr.port());
             self.since = elsewhere.then(|| self.since.unwrap_or(self.looked));
         }
         self.since.is_some_and(|since| since.elapsed() >= ELSEWHERE_LIMIT)
     }
+}
+
+/// Whether a server listens on the right port of another loopback address alone, as where `localhost` is ::1: it opens no other.
+fn is_beside(listens: &BTreeSet<SocketAddr>, addr: SocketAddr) -> bool {
+    let mut on_it = listens.iter().filter(|own| own.port() == addr.port()).map(SocketAddr::ip).peekable();
+    addr.ip().is_loopback()
+        && on_it.peek().is_some()
+        && on_it.all(|own| own.is_loopback() && !takes(own, addr.ip()))
 }
 
 /// What the questions so far have brought.
@@ -137,7 +150,7 @@ impl Probes {
             format!("on {addr} {}", self.last)
         } else if listens.is_empty() {
             format!("it listens on no TCP port, {addr} was expected")
-        } else if listens.iter().any(on_it) {
+        } else if listens.iter().any(on_it) && !is_beside(&listens, addr) {
             format!("it listens on {} instead of {addr}", listed(&listens))
         } else {
             return LaunchError::Elsewhere { waited, addr, listens, log };

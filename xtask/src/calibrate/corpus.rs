@@ -39,7 +39,16 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let lost = page::no_longer_right(&fs::read_to_string(&file).unwrap_or_default(), &judged);
     judged.iter().filter_map(Judged::fault).chain(lost).for_each(|fault| println!("warning: {fault}"));
     model::record::write_atomically(&file, text.as_bytes())?;
+    super::why::tell_headline()?;
     added
+}
+
+/// What the page begins with, for others that tell it.
+pub(super) fn headline() -> anyhow::Result<String> {
+    let text = fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    Ok(page::headline_of(&text)
+        .with_context(|| format!("{PAGE} has no sentence at its beginning"))?
+        .to_owned())
 }
 
 /// Adds every pair named; one that cannot be added is reported, and keeps none of the others out.

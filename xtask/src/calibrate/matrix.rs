@@ -155,6 +155,13 @@ mod tests {
     }
 
     #[test]
+    fn the_page_begins_with_what_the_recorded_slowdowns_show() {
+        let page = include_str!("../../../docs/benchmarks/why.md");
+        let headline = crate::calibrate::corpus::headline().unwrap();
+        assert!(page.lines().nth(2).unwrap().starts_with(&headline), "run `cargo xtask calibrate corpus`");
+    }
+
+    #[test]
     fn what_is_mistaken_for_another_kind_is_off_the_diagonal() {
         let text = matrix("planted", &[(Kind::Threads, Kind::Waits, 2), (Kind::Threads, Kind::Threads, 3)]);
         assert!(text.contains("| threads |  |  |  |  |  |  |  | 3 | 2 |  |  |"), "{text}");

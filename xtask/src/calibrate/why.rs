@@ -11,7 +11,7 @@ use serde_json::Value;
 use stats::descriptive::quantile;
 
 use super::matrix::{Kind, matrix};
-use super::{Args, append, read};
+use super::{Args, append, corpus, read};
 use crate::shell::{command, root};
 
 /// How a planted cause shows.
@@ -84,6 +84,11 @@ const MATRIX: &str = "\nPlanted (rows) against named first (columns), in session
     published slowdowns of real software have one [of their own](corpus.md).\n\n";
 /// What follows it on the page was written by hand, and stays.
 const BY_HAND: &str = "<!-- by hand -->";
+/// What the part about planted causes begins with.
+const PLANTED: &str =
+    "Planted causes, each against the same server without it: the right cause is named first";
+/// The page.
+const PAGE: &str = "docs/benchmarks/why.md";
 /// Where sessions are kept between calls.
 const SESSIONS: &str = "why.ndjson";
 /// Repetitions of every planted cause where `--runs` names no number.
@@ -155,14 +160,29 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     } else {
         measure(args, &program, &mut found, &folder)?;
     }
-    let text = page(&found);
+    let text = page(&found, &corpus::headline()?);
     print!("{text}");
-    let page = root().join("docs/benchmarks/why.md");
-    let before = fs::read_to_string(&page).unwrap_or_default();
+    let before = fs::read_to_string(root().join(PAGE)).unwrap_or_default();
     let by_hand = before.split_once(BY_HAND).map_or("\n", |(_, rest)| rest);
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
-    model::record::write_atomically(&page, format!("{text}\n{BY_HAND}{by_hand}").as_bytes())
-        .with_context(|| format!("cannot write {}", page.display()))
+    write_page(&format!("{text}\n{BY_HAND}{by_hand}"))
+}
+
+fn write_page(text: &str) -> anyhow::Result<()> {
+    model::record::write_atomically(&root().join(PAGE), text.as_bytes())
+        .with_context(|| format!("cannot write {PAGE}"))
+}
+
+/// Begins the page with what the recorded slowdowns of real software show today.
+pub(super) fn tell_headline() -> anyhow::Result<()> {
+    let text = fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    let (_, rest) = text.split_once(PLANTED).with_context(|| format!("{PAGE} has no planted causes"))?;
+    write_page(&format!("{}{PLANTED}{rest}", beginning(&corpus::headline()?)))
+}
+
+/// The page up to the planted causes.
+fn beginning(headline: &str) -> String {
+    format!("# Explanation accuracy\n\n{headline} [They are listed](corpus.md).\n\n")
 }
 
 /// Runs the sessions that are missing.
@@ -337,7 +357,7 @@ fn named(plant: &Plant, number: u32, findings: &Value) -> anyhow::Result<Named> 
 }
 
 /// The confusion table as Markdown.
-fn page(found: &[Named]) -> String {
+fn page(found: &[Named], headline: &str) -> String {
     let of = |arm: &'static str| found.iter().filter(move |one| one.arm == arm);
     let placed = |limit: usize| {
         PLANTS
@@ -360,11 +380,12 @@ fn page(found: &[Named]) -> String {
     let confirmed: usize = found.iter().map(|one| one.confirmed.len()).sum();
     let percent = |count: usize| 100.0 * count as f64 / all.max(1) as f64;
     let mut text = format!(
-        "# Explanation accuracy\n\nPlanted causes, each against the same server without it: the right cause is named first in {} of {all} \
+        "{}{PLANTED} in {} of {all} \
          sessions ({:.0} %), among the first three in {} ({:.0} %); {confirmed} causes \
          confirmed by taking them away (`--confirm`), {wrong} of them wrongly; a server against itself names no cause \
          in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, {BLOCKS} blocks at \
          capacity over 64 connections, and the diagnosis of each arm. Repeat with `cargo xtask calibrate why`.\n\n",
+        beginning(headline),
         placed(1),
         percent(placed(1)),
         placed(3),

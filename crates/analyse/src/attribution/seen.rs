@@ -15,12 +15,14 @@ pub type Both = [f64; 2];
 /// shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// Writes to the network.
-    NetworkWrites {
+    /// Writes to the network, or to whatever it is where that is not known of each.
+    Writes {
         /// How many.
         writes: Both,
-        /// Bytes of an answer in each of the slower arm's.
-        bytes_each: f64,
+        /// Whether all of them went to the network.
+        network: bool,
+        /// Bytes in each of the slower arm's, where that is known.
+        bytes_each: Option<f64>,
     },
     /// More calls by which other services are asked.
     Asking {

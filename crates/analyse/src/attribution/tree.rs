@@ -323,14 +323,12 @@ pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Le
     let trees = together(together(spread::by_caller(trees)));
     let [from, to] = &trees;
     let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
-    let switches = trees
-        .each_ref()
-        .map(|tree| tree.iter().filter(|(leaf, _)| leaf.is_switch()).map(|(_, time)| time.ns).sum::<f64>());
+    let within = trees.each_ref().map(Within::new);
     let mut rows: Vec<(Leaf, AttributionRow)> = leaves
         .into_iter()
         .map(|leaf| {
             let times = [from.get(leaf), to.get(leaf)];
-            let counted = |arm: usize| count(leaf, done[arm], times[arm], switches[arm]);
+            let counted = |arm: usize| count(leaf, done[arm], times[arm], &within[arm]);
             (leaf.clone(), row(arm, leaf, times, counted(0).zip(counted(1))))
         })
         .collect();
@@ -397,20 +395,54 @@ fn place_of(frame: &Frame) -> Place {
     Place::of(frame, named(frame))
 }
 
+/// CPU time of what is counted as a whole, in nanoseconds a request of one arm.
+struct Within<'a> {
+    switches_ns: f64,
+    /// Of each system call.
+    calls_ns: BTreeMap<&'a str, f64>,
+    /// Of each system call on one kind of object.
+    calls_on_ns: BTreeMap<(&'a str, Option<On>), f64>,
+}
+
+impl<'a> Within<'a> {
+    fn new(tree: &'a Tree<'_>) -> Self {
+        let mut within = Self { switches_ns: 0.0, calls_ns: BTreeMap::new(), calls_on_ns: BTreeMap::new() };
+        for (leaf, time) in tree {
+            if leaf.is_switch() {
+                within.switches_ns += time.ns;
+            }
+            if let Leaf::Call { call, on, .. } = leaf {
+                *within.calls_ns.entry(call).or_default() += time.ns;
+                *within.calls_on_ns.entry((call, *on)).or_default() += time.ns;
+            }
+        }
+        within
+    }
+
+    /// Whether hardly any call of this name is on something else.
+    fn is_all(&self, call: &str, on: Option<On>) -> bool {
+        /// Share of the time of all calls of one name.
+        const ALL: f64 = 0.9;
+        let on_this = self.calls_on_ns.get(&(call, on)).copied().unwrap_or(0.0);
+        on_this >= ALL * self.calls_ns.get(call).copied().unwrap_or(0.0)
+    }
+}
+
 /// How often what a leaf is part of is done for a request. Switches are counted of the whole server: they are those of one leaf where
-/// it has most of the time of all `switches`, or where there are hardly any.
-fn count(leaf: &Leaf, done: &Done, time: Option<&Time>, switches_ns: f64) -> Option<f64> {
+/// it has most of the time of all switches, or where there are hardly any. A system call is counted by its name, whatever it is on: the
+/// count is that of a leaf where all of it is on one kind of object.
+fn count(leaf: &Leaf, done: &Done, time: Option<&Time>, within: &Within) -> Option<f64> {
     /// Share of the time of all switches.
     const MOST: f64 = 0.75;
     /// Switches of a request.
     const HARDLY_ANY: f64 = 0.01;
     match leaf {
         _ if leaf.is_switch() => {
-            let has_most = time.map_or(0.0, |time| time.ns) >= MOST * switches_ns;
+            let has_most = time.map_or(0.0, |time| time.ns) >= MOST * within.switches_ns;
             done.switches.filter(|count| has_most || *count < HARDLY_ANY)
         }
-        Leaf::Call { call, .. } => {
-            let calls = done.calls.as_ref()?;
+        Leaf::Call { call, on, .. } => {
+            let calls = done.calls.as_ref().filter(|_| within.is_all(call, *on))?;
             calls.get(call).copied().or_else(|| done.all_calls.then_some(0.0))
         }
         Leaf::Fault { .. } => done.faults,

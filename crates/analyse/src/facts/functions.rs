@@ -61,12 +61,21 @@ fn jvm(name: &str) -> Option<(&str, &str)> {
     (package.contains('.') && package.bytes().all(is_letter)).then(|| (package, &name[class..]))
 }
 
-/// A name without the number and the address of a class that was made while the program ran, which differ from start to start.
-fn without_address(name: &str) -> Cow<'_, str> {
+/// What stands before and after the number and the address in the name of a class that was made while the program ran, which differ
+/// from start to start; all of another name, and nothing.
+pub(crate) fn around_address(name: &str) -> [&str; 2] {
     const MADE: &str = "$$Lambda";
-    let Some(at) = name.find(MADE).map(|at| at + MADE.len()) else { return Cow::Borrowed(name) };
+    let Some(at) = name.find(MADE).map(|at| at + MADE.len()) else { return [name, ""] };
     let is_number = |letter: char| letter.is_ascii_hexdigit() || matches!(letter, '$' | '/' | 'x');
-    Cow::Owned(format!("{}{}", &name[..at], name[at..].trim_start_matches(is_number)))
+    [&name[..at], name[at..].trim_start_matches(is_number)]
+}
+
+/// A name without that number and address.
+fn without_address(name: &str) -> Cow<'_, str> {
+    match around_address(name) {
+        [all, ""] => Cow::Borrowed(all),
+        parts => Cow::Owned(parts.concat()),
+    }
 }
 
 /// A function's name without the type that it returns, which templates of C++ and methods of Java have before it.
@@ -324,6 +333,7 @@ pub(crate) fn package_of(frame: &Frame) -> String {
 
 /// The outermost part of the path in a function's name.
 fn path(name: &str) -> Option<String> {
+    let name = &*without_address(name);
     let name = name.trim_start_matches(['<', '&', '*', '(', '[']);
     let name =
         ["mut ", "dyn ", "const "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
@@ -429,6 +439,12 @@ mod tests {
         ] {
             assert_eq!(of_composer(file), package, "{file}");
         }
+    }
+
+    #[test]
+    fn what_a_class_made_at_run_time_belongs_to_is_alike_in_two_starts() {
+        let package = |address: &str| super::path(&format!("Report$$Lambda$1/{address}.handleRequest"));
+        assert_eq!(package("0x00007f82710044f8"), package("0x00007fa7510044f8"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::record::{
     Counts, Frame, MachineLog, Pass, PassKind, Profile, ProfileKind, RUN_QUEUE, Run, Slice, Stack, TurnCalls,
-    Window,
+    Window, Written,
 };
 use stats::special::{normal_quantile, student_within};
 
@@ -75,12 +75,23 @@ pub(crate) struct Machine {
 pub struct Counted {
     pub(crate) events: BTreeMap<String, f64>,
     pub(crate) syscalls: BTreeMap<String, f64>,
+    /// Writes to the network and the bytes of each on average, where each write was looked at.
+    pub(crate) network_writes: Option<NetworkWrites>,
     /// Requests over which system calls were counted.
     pub(crate) requests: f64,
     /// How exact that is, where it was not all of the time that was counted.
     part: Option<Part>,
     /// What each turn told, where there are several.
     turns: Vec<Told>,
+}
+
+/// Writes to sockets of the network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct NetworkWrites {
+    /// Calls per request.
+    pub(crate) calls: f64,
+    /// Bytes of each on average, those left out that do not tell theirs.
+    pub(crate) bytes_each: Option<f64>,
 }
 
 /// System calls of one turn, per request.
@@ -238,6 +249,7 @@ pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
 fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
     let (mut seen, mut seen_s, mut seconds) = (0.0, 0.0, 0.0);
+    let mut written = Some(Written::default());
     for pass in passes {
         let Some(counts) = pass.counts.as_ref().filter(|counts| counts.counted_share > 0.0) else { continue };
         let (of_window, window_s) =
@@ -254,10 +266,18 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
         sums.turns.extend(told(pass, counts));
+        written = written.zip(counts.writes).map(|(sum, writes)| sum.and(&writes.network));
     }
     sums.requests = seen;
     sums.part = (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() });
     let per_request = |count: &mut f64| *count /= requests;
+    sums.network_writes = written.map(|written| {
+        let told = written.calls - written.uncounted.min(written.calls);
+        NetworkWrites {
+            calls: written.calls as f64 / requests,
+            bytes_each: (told > 0).then(|| written.bytes as f64 / told as f64),
+        }
+    });
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
     (requests > 0.0).then_some(sums)

@@ -306,6 +306,49 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     }
 }
 
+/// What is said of writes where the second arm makes these `calls` more for each request, and runs this beside what both do.
+fn said_of_writes(calls: &'static [(&'static str, f64)], stacks: &[&str]) -> (analyse::Findings, String) {
+    const SENT: &str = "main;serve;flush;do_syscall_64;__x64_sys_sendto;tcp_sendmsg";
+    let plant = Plant { system_ns: 6000.0, segments: 1.0, calls, ..Plant::NONE };
+    let mut run = sampled_beside(plant, stacks);
+    for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+        if let Some(told) = &mut pass.profile {
+            let mut all = vec![(SENT, 700), ("main;serve", 300)];
+            let is_more = told.stacks.len() > 2;
+            all.extend(stacks.iter().filter(|_| is_more).map(|stack| (*stack, 900 / stacks.len() as u64)));
+            *told = profile(&all);
+        }
+    }
+    let findings = analyse(&run);
+    let said = findings.causes.iter().find(|cause| cause.id.name() == "small_writes").unwrap().text.clone();
+    (findings, said)
+}
+
+#[test]
+fn writes_are_said_to_be_of_the_network_where_that_is_known_of_all() {
+    const FILE: &str = "main;log;do_syscall_64;ksys_write;ext4_file_write_iter";
+    const ALSO_FILE: &str = "main;log;do_syscall_64;__x64_sys_sendto;ext4_file_write_iter";
+    let (_, said) = said_of_writes(&[("write", 1.0)], &[FILE]);
+    assert!(said.starts_with("writes to the network: 1.00 a request against 1.00"), "{said}");
+    let (_, said) =
+        said_of_writes(&[("sendto", 1.0)], &["main;serve;flush;do_syscall_64;__x64_sys_sendto;tcp_sendmsg"]);
+    assert!(said.starts_with("writes to the network: 2.00 a request against 1.00"), "{said}");
+    let (findings, said) = said_of_writes(&[("sendto", 1.0)], &[ALSO_FILE]);
+    assert!(said.starts_with("writes to the network, files or pipes: 2.00 a request against 1.00"), "{said}");
+    // How many of the two go where is not known.
+    let of_call = |on: &str| {
+        let is = |row: &&analyse::AttributionRow| {
+            row.path.iter().any(|part| part == "sendto") && row.path.iter().any(|part| part == on)
+        };
+        findings.attribution.iter().filter(is).map(|row| row.count).collect::<Vec<_>>()
+    };
+    assert!(
+        !of_call("file").is_empty() && of_call("file").iter().all(Option::is_none),
+        "{:?}",
+        findings.attribution
+    );
+}
+
 #[test]
 fn cheap_writes_to_a_file_carry_the_time_inside_them() {
     // Writes to a loopback socket would be 20 times 1000 ns by the calibration: more than twice the gap.

@@ -213,6 +213,20 @@ fn another_port_is_found_and_named() {
 }
 
 #[test]
+fn another_loopback_address_is_found_at_once_and_named() {
+    // Not every host has IPv6.
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    let (mut process, addr) = start("ipv6");
+    let begin = Instant::now();
+    let error = wait_ready(&mut process, addr, "/", &hello(), 6 * PATIENCE).unwrap_err();
+    let want = format!("it listens on [::1]:{} instead of {addr}: write {{host}} where", addr.port());
+    assert!(matches!(error, LaunchError::Elsewhere { .. }) && error.to_string().contains(&want), "{error}");
+    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+#[test]
 fn a_target_that_never_listens_is_said_to() {
     let mut process = launcher().start(&script("echo thinking; exec sleep 60")).unwrap();
     let failure = wait_ready(&mut process, free_addr(), "/", &hello(), Duration::from_millis(300))

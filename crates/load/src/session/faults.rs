@@ -161,7 +161,7 @@ impl Session {
             }
             let stamp = self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
             if excused && self.may_repeat(lane) {
-                self.tally.resent(at);
+                self.tally.resent(at, false);
                 self.take_back(lane, stamp);
             } else {
                 let label = self.lose(lane, at);

@@ -25,8 +25,9 @@ pub enum Came {
     Malformed(Malformed),
     /// It was reset, or will never be answered.
     Reset,
-    /// The server has not looked at it, on a connection that it ends or that is full, so that it may be asked elsewhere.
-    Refused,
+    /// The server has not looked at it, on a connection that it ends or that is full, so that it may be asked elsewhere;
+    /// `farewell` is whether it ends the connection, and in good order.
+    Refused { farewell: bool },
 }
 
 /// A connection that carries streams, each by its number among the lanes of the connection.
@@ -219,7 +220,7 @@ impl<C: Carrier> Multiplexed<C> {
             Came::Answered(status) => session.stream_answered(lane, status, at),
             Came::Malformed(malformed) => session.stream_malformed(lane, malformed, at),
             Came::Reset => session.stream_reset(lane, at),
-            Came::Refused => session.stream_refused(lane, at),
+            Came::Refused { farewell } => session.stream_refused(lane, farewell, at),
         };
         if fate == Fate::Replace {
             // The connection stays, and the lane with it.

@@ -71,9 +71,10 @@ impl Session {
         self.malformed(lane, malformed, at)
     }
 
-    /// The request of `lane` was not looked at: it is sent on another connection.
-    pub fn stream_refused(&mut self, lane: u32, at: u64) -> Fate {
-        self.tally.resent(at);
+    /// The request of `lane` was not looked at: it is sent on another connection. `farewell` is whether that is as the server ended
+    /// this one in good order.
+    pub fn stream_refused(&mut self, lane: u32, farewell: bool, at: u64) -> Fate {
+        self.tally.resent(at, farewell);
         self.abandon(lane, at);
         Fate::Replace
     }

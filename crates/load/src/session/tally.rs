@@ -131,6 +131,8 @@ pub struct Tally {
     pub events: Option<Box<Events>>,
     /// Requests sent once more, in the window: they met a server's closing of their connection.
     pub resent: u64,
+    /// Of them those that the server had not looked at when it ended their connection in good order.
+    pub dismissed: u64,
     /// What became of users, where requests have any.
     pub users: Option<Box<Users>>,
     /// Of those that are unfinished, how many waited for a stream of their connection.
@@ -191,6 +193,7 @@ impl Tally {
             events: None,
             users: None,
             resent: 0,
+            dismissed: 0,
             without_stream: 0,
             unfinished: 0,
             unsent: 0,
@@ -374,9 +377,10 @@ impl Tally {
         }
     }
 
-    /// A request is sent once more.
-    pub(crate) fn resent(&mut self, at: u64) {
+    /// A request is sent once more; `farewell` is whether its connection was ended in good order.
+    pub(crate) fn resent(&mut self, at: u64, farewell: bool) {
         self.resent += u64::from(self.covers(at));
+        self.dismissed += u64::from(self.covers(at) && farewell);
     }
 
     /// A request is given up: it took at least this long.

@@ -73,6 +73,8 @@ pub(crate) struct Measured {
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
     pub(crate) resent: u64,
+    /// Of them those whose connection the server ended in good order; not known of several processes.
+    pub(crate) dismissed: u64,
     pub(crate) established: u64,
     pub(crate) answers_per_lane: Vec<u64>,
     pub(crate) in_flight_ns: u128,
@@ -126,6 +128,7 @@ impl Measured {
             unfinished: 0,
             unsent: 0,
             resent: 0,
+            dismissed: 0,
             established: 0,
             answers_per_lane: Vec::new(),
             in_flight_ns: 0,
@@ -296,6 +299,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;
     sum.resent += tally.resent;
+    sum.dismissed += tally.dismissed;
     sum.established += report.established;
     sum.answers_per_lane.extend(finished.answers_per_lane);
     sum.in_flight_ns += finished.in_flight_ns;

@@ -191,19 +191,26 @@ fn reasons(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     )
 }
 
-fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
+fn resent(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     // What failed was sent, too; one that was sent again is among those that were answered, failed or are on their way.
     let sent = report.requests + report.errors.unanswered() + report.unfinished + report.resent;
     let share = report.resent as f64 / sent.max(1) as f64;
     (share > MANY_RESENT).then_some(())?;
-    warning(
-        "resent",
+    let requests = format!("{} requests ({:.2} % of those sent)", report.resent, share * 100.0);
+    let text = if measured.dismissed == report.resent {
         format!(
-            "The server closed the connection of {} requests ({:.2} % of those sent) before it answered, or refused them unread. They were sent again, and are timed from the first attempt. It may be short of workers or limit kept connections: look at its keep-alive settings, or use fewer connections (-c).",
-            report.resent,
-            share * 100.0
-        ),
-    )
+            "The server ended the connection of {requests} in good order (GOAWAY) before it looked at them. They were sent again on another, and are timed from the first attempt: response times hold the second. Look at how many requests, or how much time, it gives a connection, or keep this if its clients meet it, too."
+        )
+    } else {
+        let farewell = match measured.dismissed {
+            0 => String::new(),
+            dismissed => format!(", {dismissed} of them in good order (GOAWAY)"),
+        };
+        format!(
+            "The server closed the connection of {requests} before it answered, or refused them unread{farewell}. They were sent again, and are timed from the first attempt. It may be short of workers or limit kept connections: look at its keep-alive settings, or use fewer connections (-c)."
+        )
+    };
+    warning("resent", text)
 }
 
 fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
@@ -403,7 +410,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 26] = [
+    const CASES: [Case; 28] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -446,6 +453,22 @@ mod tests {
             "look at its keep-alive settings",
             |report, _| {
                 report.resent = report.requests / 500;
+            },
+        ),
+        (
+            "resent",
+            "unread, 7 of them in good order (GOAWAY)",
+            "look at its keep-alive settings",
+            |report, measured| {
+                (report.resent, measured.dismissed) = (report.requests / 500, 7);
+            },
+        ),
+        (
+            "resent",
+            "ended the connection of 400 requests (0.20 % of those sent) in good order (GOAWAY)",
+            "Look at how many requests",
+            |report, measured| {
+                (report.resent, measured.dismissed) = (400, 400);
             },
         ),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {

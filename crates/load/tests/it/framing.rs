@@ -38,6 +38,8 @@ pub(crate) enum Spoken {
     Head,
     /// WebSocket, upgraded already.
     WebSocket,
+    /// WebSocket, where the input is what the server says to being asked for it.
+    Upgrade,
     /// Streams of events, complete after two.
     Events,
     Http2,
@@ -71,25 +73,42 @@ fn read(bytes: &[u8], piece: usize, spoken: Spoken) -> Verdict {
     let http2 = |request, grpc| Http2::new(ASKED, ASKED, Some(request), false, grpc);
     match spoken {
         Spoken::Http1 | Spoken::Head => {
-            drive(Http1, spec(GET, ASKED, spoken == Spoken::Head), &[], bytes, piece)
+            drive(Http1, spec(GET, ASKED, spoken == Spoken::Head), NOTHING, bytes, piece)
         }
-        Spoken::Events => drive(EventStreams::new(1, Some(2)), spec(GET, ASKED, false), &[], bytes, piece),
-        Spoken::WebSocket => {
+        Spoken::Events => {
+            drive(EventStreams::new(1, Some(2)), spec(GET, ASKED, false), NOTHING, bytes, piece)
+        }
+        Spoken::WebSocket | Spoken::Upgrade => {
             let upgrade = Upgrade { request: GET.to_vec(), accept: "yes".to_owned() };
             let hello = message(b"hello", [1, 2, 3, 4]);
-            drive(WebSocket::new(upgrade), spec(&hello, ASKED, false), UPGRADED, bytes, piece)
+            // What is upgraded is asked, and answers.
+            let around = match spoken {
+                Spoken::WebSocket => Around { begin: UPGRADED, end: &[] },
+                _ => Around { begin: &[], end: b"\x81\x01a" },
+            };
+            drive(WebSocket::new(upgrade), spec(&hello, ASKED, false), around, bytes, piece)
         }
-        Spoken::Http2 => drive(http2(GET, None), spec(GET, 1, false), &[], bytes, piece),
+        Spoken::Http2 => drive(http2(GET, None), spec(GET, 1, false), NOTHING, bytes, piece),
         Spoken::Http3 => drive_streams(bytes, piece),
-        Spoken::Grpc => drive(http2(&post, Some(Answers::Any)), spec(&post, 1, false), &[], bytes, piece),
+        Spoken::Grpc => drive(http2(&post, Some(Answers::Any)), spec(&post, 1, false), NOTHING, bytes, piece),
     }
 }
 
-/// Sends [`ASKED`] requests and reads `bytes` after `begin`, so many at a time.
-fn drive<P: Protocol>(mut protocol: P, spec: Spec, begin: &[u8], bytes: &[u8], piece: usize) -> Verdict {
+/// What a server says before an input, and after it once it was asked again.
+#[derive(Clone, Copy)]
+struct Around {
+    begin: &'static [u8],
+    end: &'static [u8],
+}
+
+const NOTHING: Around = Around { begin: &[], end: &[] };
+
+/// Sends [`ASKED`] requests and reads `bytes`, so many at a time, between what is `around` them.
+fn drive<P: Protocol>(mut protocol: P, spec: Spec, around: Around, bytes: &[u8], piece: usize) -> Verdict {
     const END: u64 = 1 << 40;
     let mut session = Session::new(spec);
-    let mut buf = vec![0; KEPT_BYTES + piece.max(begin.len())];
+    let Around { begin, end } = around;
+    let mut buf = vec![0; KEPT_BYTES + piece.max(begin.len()).max(end.len())];
     assert_eq!(protocol.opened(&mut session, 0, BEGIN), Fate::Keep);
     write(&mut protocol, &mut session);
     if !begin.is_empty() {
@@ -99,7 +118,14 @@ fn drive<P: Protocol>(mut protocol: P, spec: Spec, begin: &[u8], bytes: &[u8], p
     session.pace(BEGIN);
     write(&mut protocol, &mut session);
     let mut kept = true;
-    for part in bytes.chunks(piece) {
+    for (part, ends) in bytes.chunks(piece).map(|part| (part, false)).chain([(end, true)]) {
+        if part.is_empty() {
+            continue;
+        }
+        if ends {
+            session.pace(BEGIN);
+            write(&mut protocol, &mut session);
+        }
         let begun = protocol.unstash(&mut session, 0, &mut buf);
         assert!(begun <= KEPT_BYTES, "{begun} bytes of one head are kept");
         buf[begun..begun + part.len()].copy_from_slice(part);
@@ -181,7 +207,9 @@ fn verdict(mut session: Session, kept: bool) -> Verdict {
     let counted = tally.requests + tally.errors.parse + tally.errors.read + tally.unfinished + tally.unsent;
     // An answer to nothing is one more that is wrong.
     assert!((u64::from(ASKED)..=u64::from(ASKED) + 1).contains(&counted), "{counted} of {ASKED}: {tally:?}");
-    Verdict { answers: tally.requests, malformed: tally.errors.parse, lost: tally.errors.read, kept }
+    // An upgrade that fails is a connection that cannot be had.
+    let malformed = tally.errors.parse + tally.errors.connect;
+    Verdict { answers: tally.requests, malformed, lost: tally.errors.read, kept }
 }
 
 /// [`ASKED`] requests on one connection, with as many in flight on each lane as `depth` says, all due in the window.

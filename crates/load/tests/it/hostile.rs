@@ -190,6 +190,24 @@ const FRAMES: [&[u8]; 8] = [
     b"\x82\x7f\xff\xff",
 ];
 
+/// Answers to a request for WebSocket that are whole, and parts of others.
+const UPGRADES: [&[u8]; 2] = [
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: yes\r\n\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nsec-websocket-accept:yes\r\nX: y\r\n\r\n",
+];
+const UPGRADE_PARTS: [&[u8]; 10] = [
+    b"HTTP/1.1 101 Switching Protocols\r\n",
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.1 103 Early Hints\r\n\r\n",
+    b"Upgrade: websocket\r\n",
+    b"Sec-WebSocket-Accept: yes\r\n",
+    b"Sec-WebSocket-Accept: no\r\n",
+    b"Sec-WebSocket-Extensions: permessage-deflate\r\n",
+    b"Sec-WebSocket-Protocol: chat\r\n",
+    b"\r\n",
+    b"\n",
+];
+
 /// Streams of events that are whole, and parts of others.
 const STREAMS: [&[u8]; 2] = [
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n12\r\ndata: a\n\ndata: b\n\n\r\n0\r\n\r\n",
@@ -254,12 +272,17 @@ fn generated(random: &mut SplitMix64, spoken: Spoken) -> Vec<u8> {
     let (whole, parts): (Vec<&[u8]>, Vec<&[u8]>) = match spoken {
         Spoken::Http1 | Spoken::Head => (text(&WHOLE), text(&PARTS)),
         Spoken::WebSocket => (MESSAGES.to_vec(), FRAMES.to_vec()),
+        // What follows the upgrade are messages.
+        Spoken::Upgrade if random.below(2) == 0 => (UPGRADES.to_vec(), MESSAGES.to_vec()),
+        Spoken::Upgrade => (UPGRADES.to_vec(), UPGRADE_PARTS.to_vec()),
         Spoken::Events => (STREAMS.to_vec(), EVENTS.to_vec()),
         Spoken::Http3 => (WHOLE_STREAMS.to_vec(), STREAM_PARTS.to_vec()),
         Spoken::Http2 | Spoken::Grpc => (CALLS.to_vec(), PIECES.to_vec()),
     };
     let mut bytes = Vec::new();
-    for _ in 0..random.below(3) {
+    // A connection is upgraded once.
+    let most = if spoken == Spoken::Upgrade { 2 } else { 3 };
+    for _ in 0..random.below(most) {
         bytes.extend_from_slice(whole[random.below(whole.len() as u64) as usize]);
     }
     for _ in 0..=random.below(8) {
@@ -283,7 +306,7 @@ fn a_flood_of_control_frames_costs_no_memory_and_no_request() {
 }
 
 /// Generated inputs of one protocol for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at
-/// least so many. `FUZZ_SECONDS=90 cargo test -p whyslow-load hostile -- --nocapture` is what CI runs.
+/// least so many. `FUZZ_SECONDS=60 cargo test -p whyslow-load hostile -- --nocapture` is what CI runs.
 #[expect(clippy::print_stdout, reason = "a check says how much it checked")]
 fn fuzz(spoken: Spoken) {
     const INPUTS: u64 = 200;
@@ -325,6 +348,7 @@ each_protocol! {
     fuzz_bytes_of_http1: Http1,
     fuzz_bytes_to_head: Head,
     fuzz_bytes_of_websocket: WebSocket,
+    fuzz_bytes_of_an_upgrade: Upgrade,
     fuzz_bytes_of_events: Events,
     fuzz_bytes_of_http2: Http2,
     fuzz_bytes_of_grpc: Grpc,

@@ -1,13 +1,20 @@
 //! Servers of HTTP/3 that are not ours: `h3` on `quinn`, and one of `quinn` alone that says on its streams what it is told to.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{self, IoSliceMut};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Connection, Endpoint, TransportConfig, VarInt};
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{
+    AsyncUdpSocket, Connection, Endpoint, EndpointConfig, Runtime, TokioRuntime, TransportConfig, UdpPoller,
+    VarInt,
+};
 
 use testkit::now_ns;
 
@@ -18,10 +25,23 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Answers over HTTP/3 on a free port of 127.0.0.1 until the test ends.
 pub(crate) fn serve(tls: rustls::ServerConfig, conduct: Conduct) -> (SocketAddr, Count) {
+    serve_on(free_port(), tls, conduct)
+}
+
+fn free_port() -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+/// The same on a port of the caller's.
+pub(crate) fn serve_on(
+    socket: UdpSocket,
+    tls: rustls::ServerConfig,
+    conduct: Conduct,
+) -> (SocketAddr, Count) {
     let count = Count::default();
     let kept = count.clone();
-    let most = conduct.most;
-    let address = each_connection(tls, most, move |connection| {
+    let (most, clock) = (conduct.most, conduct.clock.clone());
+    let address = each_connection(socket, tls, (most, clock), move |connection| {
         let (conduct, count) = (conduct.clone(), kept.clone());
         tokio::spawn(async move { talk(connection, conduct, count).await });
     });
@@ -48,16 +68,18 @@ pub(crate) fn say(tls: rustls::ServerConfig, script: Script) -> (SocketAddr, Arc
     let requests = Arc::<AtomicUsize>::default();
     let kept = Arc::clone(&requests);
     let script = Arc::new(script);
-    let address = each_connection(tls, None, move |connection| {
+    let address = each_connection(free_port(), tls, (None, None), move |connection| {
         let (script, requests) = (Arc::clone(&script), Arc::clone(&kept));
         tokio::spawn(async move { recite(connection, &script, &requests).await });
     });
     (address, requests)
 }
 
+/// `most` is how many streams a connection may have at a time; `clock` is told when something is sent.
 fn each_connection(
+    socket: UdpSocket,
     mut tls: rustls::ServerConfig,
-    most: Option<u32>,
+    (most, clock): (Option<u32>, Option<Clock>),
     take: impl Fn(Connection) + Send + 'static,
 ) -> SocketAddr {
     if tls.alpn_protocols.iter().any(|protocol| protocol == b"h2") {
@@ -69,12 +91,18 @@ fn each_connection(
         transport.max_concurrent_bidi_streams(VarInt::from_u32(most));
     }
     config.transport_config(Arc::new(transport));
-    let (sender, address) = std::sync::mpsc::channel();
+    let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
-            let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-            sender.send(endpoint.local_addr().unwrap()).unwrap();
+            let socket = Watched { socket: TokioRuntime.wrap_udp_socket(socket).unwrap(), clock };
+            let endpoint = Endpoint::new_with_abstract_socket(
+                EndpointConfig::default(),
+                Some(config),
+                Arc::new(socket),
+                Arc::new(TokioRuntime),
+            )
+            .unwrap();
             while let Some(incoming) = endpoint.accept().await {
                 if let Ok(connection) = incoming.await {
                     take(connection);
@@ -82,7 +110,53 @@ fn each_connection(
             }
         });
     });
-    address.recv().unwrap()
+    address
+}
+
+/// A socket that tells a clock what it sends. All that a server does is on one thread, so that what is answered before it sends is
+/// in what it sends, encrypted already.
+#[derive(Debug)]
+struct Watched {
+    socket: Arc<dyn AsyncUdpSocket>,
+    clock: Option<Clock>,
+}
+
+impl AsyncUdpSocket for Watched {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Arc::clone(&self.socket).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        if let Some(clock) = &self.clock {
+            clock.sends();
+        }
+        self.socket.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.socket.max_transmit_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.socket.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.socket.may_fragment()
+    }
 }
 
 type Stream = h3::server::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;

@@ -26,11 +26,11 @@ const SHOP: &str = r#"
 name = "login"
 request = "POST /login"
 body = '{"user": "{name}"}'
-take = { token = { json = "/auth/token" }, session = { header = "X-Session" }, shelf = { after = "shelf:", before = ";" } }
+take = { token = { json = "/auth/token" }, session = { header = "X-Session" }, shelf = { after = "shelf:", before = ";" }, visit = { regex = '"visit": "([^"]+)"' } }
 
 [[step]]
 name = "items"
-request = "GET /items/{shelf}?of={session}"
+request = "GET /items/{shelf}?of={session}&in={visit}"
 headers = { Authorization = "Bearer {token}" }
 think = "30ms"
 "#;
@@ -94,7 +94,9 @@ fn talk(mut stream: TcpStream, manner: Manner, takes: Duration, log: &Log) {
         };
         let body = match manner {
             Manner::Forgetful => r#"{"auth": {}}"#.to_owned(),
-            _ => format!(r#"{{"auth": {{"token": "t{number}"}}, "note": "shelf:a b{number};"}}"#),
+            _ => format!(
+                r#"{{"auth": {{"token": "t{number}"}}, "note": "shelf:a b{number};", "visit": "v{number}"}}"#
+            ),
         };
         let status = if manner == Manner::Strict && !login { "403 Forbidden" } else { "200 OK" };
         let close = if manner == Manner::Closing { "Connection: close\r\n" } else { "" };
@@ -179,7 +181,7 @@ fn each_user_goes_on_with_what_was_given_to_it() {
             }
             let login_ns = under_way.remove(&seen.bearer).expect("a token is used once, after it was given");
             let number = &seen.bearer[1..];
-            assert_eq!(seen.line, format!("GET /items/a%20b{number}?of=s{number} HTTP/1.1"));
+            assert_eq!(seen.line, format!("GET /items/a%20b{number}?of=s{number}&in=v{number} HTTP/1.1"));
             assert!(seen.received_ns - login_ns >= 30 * MILLI, "it thought for less than 30 ms");
         }
         assert!(most <= 3, "{most} users at a time, and there are 3 connections");

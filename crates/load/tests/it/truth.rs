@@ -1,18 +1,15 @@
 //! What is reported against what the server's own log and the schedule say.
 
-use std::net::SocketAddr;
+mod protocols;
+
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part, Schedule};
-use load::session::enveloped;
-use load::{Address, Config, Event, Idle, Outcome, Roots, Target, Warmup, run};
-use testkit::{Behaviour, Heads, Log, Reply, Server, ServerSpec, Wire};
-
-use crate::serving::streams::{Clock, Conduct};
-use crate::{quic, wires};
+use load::{Config, Event, Idle, Outcome, Target, Warmup, run};
+use testkit::{Behaviour, Log, Reply, Server, ServerSpec};
 
 const MILLI: u64 = 1_000_000;
 /// The way through the kernel, in neither log nor schedule. Above the 5 to 20 µs that it takes, for the server may be
@@ -149,124 +146,6 @@ fn percentiles_are_those_of_the_servers_own_log() {
             // Other work on the machine delays the client where the server's log cannot see it: it has three tries.
             let lies: Vec<String> = (0..TRIES).map_while(attempt).collect();
             assert!(lies.len() < TRIES, "{name}, {arrival:?}: {lies:?}");
-        }
-    }
-}
-
-/// What is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    Http2,
-    Grpc,
-    WebSocket,
-    Events,
-    Http3,
-}
-
-impl Over {
-    /// The test kit's server of it; HTTP/3 has one of its own.
-    fn spec(self, behaviour: Behaviour) -> ServerSpec {
-        const STREAM: &str =
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9\r\n\r\ndata: a\n\n";
-        let streams: fn() -> Box<dyn Wire> = || Box::<wires::Streams>::default();
-        let (wire, reply): (fn() -> Box<dyn Wire>, Reply) = match self {
-            Self::Http2 => (streams, wires::Streams::reply()),
-            Self::Grpc => (streams, wires::Streams::reply_to_call()),
-            Self::WebSocket => (|| Box::<wires::Messages>::default(), wires::Messages::reply()),
-            Self::Events | Self::Http3 => {
-                (|| Box::<Heads>::default(), Reply { bytes: STREAM.into(), close: false })
-            }
-        };
-        ServerSpec { wire, replies: vec![reply], ..ServerSpec::new(behaviour) }
-    }
-
-    /// How it is asked of a server on `address`, with as many in flight at most as everywhere; streams on one connection, or they would
-    /// be received in another order than they are due in.
-    fn config(self, address: SocketAddr) -> Config {
-        let port = address.port();
-        let url = match self {
-            Self::WebSocket => format!("ws://{address}/"),
-            Self::Http3 => format!("https://localhost:{port}/"),
-            Self::Grpc => format!("http://{address}/a.B/C"),
-            Self::Http2 | Self::Events => format!("http://{address}/"),
-        };
-        let mut config = Config::new(Target::resolve(&url).unwrap());
-        config.target.addresses.retain(|other| *other == Address::Tcp(address));
-        (config.threads, config.connections) = (1, 32);
-        match self {
-            Self::Http2 => (config.connections, config.http2) = (1, Some(32)),
-            Self::Grpc => {
-                (config.connections, config.http2, config.grpc) = (1, Some(32), true);
-                config.request.method = "POST".into();
-                config.request.headers.push(("Content-Type".into(), "application/grpc".into()));
-                config.request.body = enveloped(b"hello").unwrap();
-            }
-            Self::WebSocket => (config.websocket, config.request.body) = (true, b"hello".to_vec()),
-            Self::Events => config.events = Some(None),
-            Self::Http3 => {
-                (config.connections, config.http3) = (1, Some(32));
-                config.tls.roots = Roots::Anyone;
-            }
-        }
-        config
-    }
-
-    /// Its server, driven for a window.
-    fn drive(self, behaviour: Behaviour, change: impl FnOnce(&mut Config)) -> Run {
-        let _alone = alone();
-        if self == Self::Http3 {
-            let clock = Clock::new(behaviour);
-            let (address, _) = quic::serve(
-                crate::http3::identity(),
-                Conduct { clock: Some(clock.clone()), ..Conduct::default() },
-            );
-            let mut config = self.config(address);
-            change(&mut config);
-            let (outcome, start_ns) = outcome(&config);
-            return Run { outcome, log: clock.log(), start_ns };
-        }
-        let server = Server::start(self.spec(behaviour));
-        let mut config = self.config(server.address);
-        change(&mut config);
-        let (outcome, start_ns) = outcome(&config);
-        Run { outcome, log: server.finish(), start_ns }
-    }
-
-    /// Requests each second, and what of an answer's way neither log nor schedule has: HTTP/3's server notes the time before it
-    /// encrypts, on a task of its own.
-    fn pace(self) -> (f64, f64) {
-        match self {
-            Self::Http3 => (800.0, 30.0 * UNSEEN_NS),
-            // Without optimisation, frames and their fields alone took up to 70 µs on the slowest machine so far.
-            Self::Http2 | Self::Grpc => (4_000.0, 2.0 * UNSEEN_NS),
-            Self::WebSocket | Self::Events => (4_000.0, UNSEEN_NS),
-        }
-    }
-}
-
-/// Short windows: each has two stalls, a dozen of slow answers, or a queue of one and another.
-#[test]
-fn percentiles_of_every_protocol_are_those_of_the_servers_own_log() {
-    let over = [Over::Http2, Over::Grpc, Over::WebSocket, Over::Events, Over::Http3];
-    for (over, arrival) in over.into_iter().flat_map(|over| ARRIVALS.map(|arrival| (over, arrival))) {
-        let (per_s, unseen_ns) = over.pace();
-        let behaviours = [
-            ("stall", Behaviour::Stall { every_ns: 300 * MILLI, for_ns: 60 * MILLI }),
-            ("slow", Behaviour::Slow { one_in: 40, by_ns: 30 * MILLI }),
-            ("queue", Behaviour::Queue { service_ns: (0.8 * 1e9 / per_s) as u64 }),
-        ];
-        for (name, behaviour) in behaviours {
-            let pace = Pace::open(per_s, arrival);
-            let attempt = |_| {
-                let run = over.drive(behaviour, |config| {
-                    (config.pace, config.window) = (pace.clone(), Duration::from_millis(600));
-                });
-                let errors = run.outcome.report.errors;
-                assert_eq!(errors.total(), 0, "{over:?}, {name}: {errors:?}");
-                lie(&run, &true_responses(&run, &pace, 1), unseen_ns)
-            };
-            let lies: Vec<String> = (0..TRIES).map_while(attempt).collect();
-            assert!(lies.len() < TRIES, "{over:?}, {name}, {arrival:?}: {lies:?}");
         }
     }
 }

@@ -67,12 +67,12 @@ impl Streams {
         Reply { bytes: b"\x00\x00\x01\x01\x05\x00\x00\x00\x00\x88".to_vec(), close: false }
     }
 
-    /// The same of a call: `:status: 200` and `content-type: application/grpc`, an empty message, `grpc-status: 0`.
-    pub(crate) fn reply_to_call() -> Reply {
+    /// The same of a call: `:status: 200` and `content-type: application/grpc`, so many empty messages, `grpc-status: 0`.
+    pub(crate) fn reply_to_call(messages: usize) -> Reply {
         let head = b"\x00\x00\x14\x01\x04\x00\x00\x00\x00\x88\x0f\x10\x10application/grpc";
         let message = b"\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
         let trailers = b"\x00\x00\x0f\x01\x05\x00\x00\x00\x00\x00\x0bgrpc-status\x010";
-        Reply { bytes: [&head[..], message, trailers].concat(), close: false }
+        Reply { bytes: [&head[..], &message.repeat(messages), trailers].concat(), close: false }
     }
 }
 

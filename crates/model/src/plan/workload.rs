@@ -136,7 +136,8 @@ impl Workload {
             Protocol::Http1 { .. } => [""; 2],
             Protocol::Events { .. } => [" as a stream of events", " over TLS"],
             Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
-            Protocol::Http3 { .. } => [" over HTTP/3"; 2],
+            // QUIC is never without TLS.
+            Protocol::Http3 { .. } => [" over HTTP/3", ""],
             Protocol::Grpc { .. } => [" over gRPC", " and TLS"],
             Protocol::WebSocket { .. } => [" over WebSocket", " and TLS"],
         };

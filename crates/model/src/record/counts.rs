@@ -80,7 +80,9 @@ impl Writes {
 }
 
 impl Written {
-    fn and(&self, other: &Self) -> Self {
+    /// With what else was written.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
         Self {
             calls: self.calls + other.calls,
             bytes: self.bytes + other.bytes,

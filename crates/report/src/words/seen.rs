@@ -16,7 +16,7 @@ const ALIKE: f64 = 1.5;
 /// One thing that was seen, as a clause.
 pub(super) fn words(seen: &Seen) -> String {
     match seen {
-        Seen::NetworkWrites { writes, bytes_each } => network_writes(*writes, *bytes_each),
+        Seen::Writes { writes, network, bytes_each } => written(*writes, *network, *bytes_each),
         Seen::Asking { writes, reads } => format!(
             "asking other services more often: {writes:.2} more writes to the network a request, and {reads:.2} more reads"
         ),
@@ -234,8 +234,10 @@ fn disk_writes(place: &str, calls: DiskCalls) -> String {
     }
 }
 
-fn network_writes([slow, fast]: Both, bytes_each: f64) -> String {
-    format!("writes to the network: {slow:.2} a request ({bytes_each:.0} bytes each) against {fast:.2}")
+fn written([slow, fast]: Both, network: bool, bytes_each: Option<f64>) -> String {
+    let to = if network { "to the network" } else { "to the network, files or pipes" };
+    let each = bytes_each.map_or_else(String::new, |bytes| format!(" ({bytes:.0} bytes each)"));
+    format!("writes {to}: {slow:.2} a request{each} against {fast:.2}")
 }
 
 fn waits_in_calls(what: Option<Blocked>, place: &str, calls: Option<Both>) -> String {

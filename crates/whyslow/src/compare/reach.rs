@@ -55,6 +55,14 @@ pub(crate) fn on_loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
+/// Where a server that listens on `own` is met from this machine, if it was to be met on `asked`.
+fn met_at(own: SocketAddr, asked: SocketAddr) -> Option<SocketAddr> {
+    if launch::takes(own.ip(), asked.ip()) {
+        return Some((asked.ip(), own.port()).into());
+    }
+    (own.ip().is_loopback() && asked.ip().is_loopback()).then_some(own)
+}
+
 /// What a server is asked and watched with while it starts.
 #[derive(Clone, Copy)]
 pub(crate) struct Starting<'a> {
@@ -106,7 +114,8 @@ impl Place<'_> {
         !reach.tls && reach.unix.is_none() && !job.has_streams()
     }
 
-    /// Waits until the server shows that it is ready; one that listens on a port of its own, whatever it was given, is met there.
+    /// Waits until the server shows that it is ready; one that listens on a port of its own, whatever it was given, or on another
+    /// loopback address is met there.
     pub(crate) fn wait_ready(
         &mut self,
         process: &mut Process,
@@ -117,13 +126,12 @@ impl Place<'_> {
             outcome => return outcome,
         };
         let LaunchError::Elsewhere { addr, listens, .. } = &error else { return Err(error) };
-        let ports: BTreeSet<u16> =
-            listens.iter().filter(|own| launch::takes(own.ip(), addr.ip())).map(SocketAddr::port).collect();
+        let places: BTreeSet<SocketAddr> = listens.iter().filter_map(|own| met_at(*own, *addr)).collect();
         let limit = starting.limit.min(OWN_PORT_LIMIT);
-        for port in &ports {
-            self.address.set_port(*port);
+        for place in &places {
+            self.address = *place;
             match self.wait_here(process, &Starting { limit, ..*starting }) {
-                Err(_) if ports.len() > 1 => {}
+                Err(_) if places.len() > 1 => {}
                 outcome => return outcome,
             }
         }

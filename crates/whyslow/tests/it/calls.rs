@@ -16,6 +16,8 @@ const SOURCES: &str = "crates/whyslow/tests/fixture/grpc";
 const UNARY: &str = "grpc.testing.TestService/UnaryCall";
 /// A call that takes one message and is answered by several.
 const STREAM: &str = "grpc.testing.TestService/StreamingOutputCall";
+/// What it is asked for: three messages.
+const THREE: &str = r#"{"responseParameters": [{"size": 9}, {}, {"size": 70000}]}"#;
 /// Undecided after one block, or void: the test looks at what was asked and not at the verdict.
 const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
 
@@ -94,15 +96,12 @@ fn calls_are_counted_as_the_server_counts_them() {
     // response_size = 1000.
     std::fs::write(&bytes, [0x10, 0xe8, 0x07]).unwrap();
     let bytes = format!("@{}", bytes.display());
-    let cases: [(&[&str], &str, u64); 4] = [
+    let cases: [(&[&str], &str, u64); 5] = [
         (&["--grpc", UNARY, "--message", r#"{"responseSize": 1000}"#, "--streams", "4"], "", 997),
         (&["--grpc", UNARY, "--message", &bytes, "-R", "500"], "", 101),
         (&["--grpc", UNARY, "--message", r#"{"responseStatus": {"code": 8}}"#], "RESOURCE_EXHAUSTED", 101),
-        (
-            &["--grpc", STREAM, "--message", r#"{"responseParameters": [{"size": 9}, {}, {"size": 70000}]}"#],
-            "",
-            101,
-        ),
+        (&["--grpc", STREAM, "--message", THREE], "", 101),
+        (&["--grpc", STREAM, "--message", THREE, "-R", "200"], "", 101),
     ];
     for (flags, error, calls) in cases {
         let count = calls.to_string();
@@ -118,7 +117,7 @@ fn calls_are_counted_as_the_server_counts_them() {
     }
     let nowhere = load(&server.url, &["--grpc", "grpc.testing.TestService/Nothing", "--requests", "7"]);
     assert_eq!(nowhere["errors_by_status"]["UNIMPLEMENTED"], 7, "{nowhere}");
-    assert_eq!(server.counts(), "unary 1199 streams 101 messages 303 failed 101");
+    assert_eq!(server.counts(), "unary 1199 streams 202 messages 606 failed 101");
 }
 
 #[test]
@@ -126,10 +125,15 @@ fn the_capacity_of_a_server_is_that_of_its_calls() {
     let Some(program) = server() else { return };
     let server = Counting::start(&program);
     let started = format!("go='{}' {{port}}", program.display());
-    for target in [server.url.as_str(), started.as_str()] {
-        let head = ["capacity", target, "--grpc", UNARY, "--streams", "2", "-c", "2", "--slo", "p50 < 1s"];
+    let proto = repository(SOURCES).join("test.proto");
+    let three = ["--message", THREE, "--proto", proto.to_str().unwrap()];
+    let cases: [(&str, &str, &[&str]); 3] =
+        [(&server.url, UNARY, &[]), (&server.url, STREAM, &three), (&started, STREAM, &three)];
+    for (target, call, message) in cases {
+        let head = ["capacity", target, "--grpc", call, "--streams", "2", "-c", "2", "--slo", "p50 < 1s"];
         let tail = ["--from", "100", "--max-rate", "200", "--window", "400ms", "--warmup", "100ms"];
-        let search = || whyslow(&[&head[..], &tail, &["--precision", "0.2", "--format", "json"]].concat());
+        let last = ["--precision", "0.2", "--format", "json"];
+        let search = || whyslow(&[&head[..], &tail, message, &last].concat());
         // A crowded machine may leave the generator late, which voids the search: it has three tries.
         let mut found = search();
         for _ in 0..2 {
@@ -137,10 +141,11 @@ fn the_capacity_of_a_server_is_that_of_its_calls() {
                 found = search();
             }
         }
-        assert_eq!(found.code, Some(0), "{target}: {found:?}");
+        assert_eq!(found.code, Some(0), "{target}, {call}: {found:?}");
         let found = found.json();
         assert_schema("capacity", &found);
-        assert_eq!((&found["verdict"], found["rate_per_s"].as_f64()), (&"at_least".into(), Some(200.0)));
+        let verdict = (&found["verdict"], found["rate_per_s"].as_f64());
+        assert_eq!(verdict, (&"at_least".into(), Some(200.0)), "{target}, {call}");
     }
     // Calls that all fail meet no condition, at any rate.
     let nothing =
@@ -153,25 +158,33 @@ fn the_capacity_of_a_server_is_that_of_its_calls() {
 #[test]
 fn servers_are_compared_by_their_calls() {
     let Some(program) = server() else { return };
-    let folder = fresh_folder();
     let arm = |name: &str| format!("{name}='{}' {{port}}", program.display());
     let arms = [arm("main"), arm("pr")];
-    let head = ["compare", &arms[0], &arms[1], "--grpc", UNARY, "--streams", "2", "--no-why", "--out", "run"];
-    let tail = ["--equal-rates", "25", "--format", "json"];
-    let printed = whyslow_in(&folder, &[&head[..], &tail, &SHORT].concat());
-    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
-    let json = printed.json();
-    assert_schema("compare", &json);
-    assert!(json["workload"].as_str().unwrap().contains(" over gRPC"), "{}", json["workload"]);
-    let parity = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "parity").unwrap();
-    assert_eq!(parity["ok"], true, "{parity}");
-    for record in RunDir::open(&folder.join("run")).read().unwrap().rounds {
-        for window in &record.windows {
-            assert!(window.load.requests > 50 && window.load.errors.total() == 0, "{:?}", window.load);
+    let proto = repository(SOURCES).join("test.proto");
+    let three = ["--message", THREE, "--proto", proto.to_str().unwrap()];
+    for (call, message) in [(UNARY, &[][..]), (STREAM, &three)] {
+        let folder = fresh_folder();
+        let head = ["compare", &arms[0], &arms[1], "--grpc", call, "--streams", "2", "--no-why"];
+        let tail = ["--out", "run", "--equal-rates", "25", "--format", "json"];
+        let printed = whyslow_in(&folder, &[&head[..], message, &tail, &SHORT].concat());
+        assert!(NO_VERDICT.contains(&printed.code), "{call}: {printed:?}");
+        let json = printed.json();
+        assert_schema("compare", &json);
+        assert!(json["workload"].as_str().unwrap().contains(" over gRPC"), "{}", json["workload"]);
+        let parity = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "parity").unwrap();
+        assert_eq!(parity["ok"], true, "{call}: {parity}");
+        for record in RunDir::open(&folder.join("run")).read().unwrap().rounds {
+            for window in &record.windows {
+                let load = &window.load;
+                assert!(load.requests > 50 && load.errors.total() == 0, "{call}: {load:?}");
+                // All three messages of a call are read.
+                let least = if call == STREAM { 70_009 * load.requests } else { 0 };
+                assert!(load.bytes_read >= least, "{call}: {load:?}");
+            }
         }
     }
     let wrong = ["compare", &arms[0], &arms[1], "--grpc", "grpc.testing.TestService/Nothing", "--no-why"];
-    let printed = whyslow_in(&folder, &[&wrong[..], &["--format", "json"], &SHORT].concat());
+    let printed = whyslow_in(&fresh_folder(), &[&wrong[..], &["--format", "json"], &SHORT].concat());
     assert_eq!(printed.code, Some(1), "{printed:?}");
     assert!(printed.json()["arms"][0]["error"].as_str().unwrap().contains("UNIMPLEMENTED"), "{printed:?}");
 }

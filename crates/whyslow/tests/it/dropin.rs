@@ -99,6 +99,35 @@ fn errors_are_told_in_the_lines_of_wrk() {
 }
 
 #[test]
+fn a_rate_that_nobody_can_send_ends_in_time_under_either_name() {
+    let server = server();
+    for (name, duration) in [("wrk", "1s"), ("wrk2", "1s")] {
+        let begun = Instant::now();
+        let printed = run(link(name), &["-t8", "-c40", "-d", duration, "-R", "10000000", &server.url()]);
+        assert_eq!(printed.code, Some(0), "{name}: {printed:?}");
+        assert!(begun.elapsed().as_secs() < 5, "{name}: {:?}", begun.elapsed());
+        let reached = printed.out.split_once("\nRequests/sec: ").and_then(|(_, rest)| rest.lines().next());
+        let reached: f64 = reached.unwrap().trim().parse().unwrap();
+        assert!(reached > 100.0 && reached < 5e6, "{name}: {}", printed.out);
+        assert!(printed.err.contains("of the requests that were due were answered"), "{name}: {printed:?}");
+    }
+}
+
+#[test]
+fn a_line_feed_alone_is_an_error_under_either_name() {
+    let reply = Reply { bytes: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: a\n\r\n".to_vec(), close: false };
+    for (name, flags) in [("wrk", &[][..]), ("wrk2", &["-R", "100"])] {
+        let slow = Behaviour::Delay { by_ns: 1_000_000 };
+        let server = Server::start(ServerSpec { replies: vec![reply.clone()], ..ServerSpec::new(slow) });
+        let printed = run(link(name), &[&["-t1", "-c2", "-d1s"], flags, &[&server.url()]].concat());
+        assert_eq!(printed.code, Some(0), "{name}: {printed:?}");
+        assert!(printed.out.contains("\n  Socket errors: connect 0, read "), "{name}: {}", printed.out);
+        assert!(printed.out.contains("\n  0 requests in "), "{name}: {}", printed.out);
+        assert!(printed.err.contains("a line feed alone"), "{name}: {printed:?}");
+    }
+}
+
+#[test]
 fn a_link_called_wrk2_wants_a_rate_and_prints_the_spectrum() {
     let link = link("wrk2");
     let refused = run(&link, &["http://127.0.0.1:9/"]);

@@ -159,6 +159,30 @@ fn servers_that_take_no_port_are_met_on_their_own_and_share_one_in_turn() {
     }
 }
 
+/// An arm that listens on `address` alone.
+fn on(name: &str, address: &str) -> String {
+    format!("{name}='{FIXTURE}' {{port}} on {address} none")
+}
+
+#[test]
+fn a_server_that_listens_on_another_loopback_address_alone_is_met_there() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return testkit::skipped("nothing can listen on ::1");
+    }
+    let folder = fresh_folder();
+    let arms = [on("second", "127.0.0.2"), on("ipv6", "::1")];
+    let head = ["compare", &arms[0], &arms[1], "--equal-rates", "none", "--no-why", "--out", "run"];
+    let said = whyslow_in(&folder, &[&head[..], &["--ready-limit", "6s"], &SHORT].concat());
+    let run = RunDir::open(&folder.join("run")).read().unwrap();
+    assert_eq!(run.rounds.len(), 2, "{said:?}");
+    for record in &run.rounds {
+        assert_eq!(record.failure, None, "{record:?}");
+        assert!(record.windows[0].load.requests > 0, "{record:?}");
+    }
+    let verified = whyslow_in(&folder, &["compare", &arms[0], &arms[1], "--verify"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
 #[test]
 fn without_a_baseline_the_others_still_have_figures() {
     let folder = fresh_folder();

@@ -28,6 +28,10 @@ mod load;
 mod manual;
 mod messages;
 mod metrics;
+mod ordinary;
+#[path = "../../../load/tests/it/quic.rs"]
+#[allow(dead_code, reason = "the tests of the generator itself use more of it")]
+mod quic;
 mod refusals;
 mod remote;
 mod report;
@@ -52,4 +56,7 @@ mod there;
 mod view;
 mod watch;
 mod wire;
+#[path = "../../../load/tests/it/wires.rs"]
+#[allow(dead_code, reason = "the tests of the generator itself use more of it")]
+mod wires;
 mod workload;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{FIXTURE, WHYSLOW, fresh_folder, whyslow, within};
+use crate::support::{FIXTURE, WHYSLOW, fresh_folder, repository, whyslow, within};
 
 /// A process that ends with the test.
 struct Ends(Child);
@@ -187,6 +187,8 @@ fn prometheus(folder: &std::path::Path, port: u16, config: &str, flags: &[&str])
 
 /// The first value of a query.
 fn query(port: u16, text: &str) -> Option<f64> {
+    // Of what a URL may not hold, queries have these.
+    let text = text.replace('%', "%25").replace(' ', "%20").replace('"', "%22").replace('+', "%2B");
     let answer = get(port, &format!("/api/v1/query?query={text}"))?;
     let json: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
     json["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()
@@ -269,6 +271,17 @@ fn a_real_prometheus_has_what_the_report_has() {
     assert!(output.status.success(), "{output:?}");
     let requests = query(ports[1], "max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
     assert!((398.0..=600.0).contains(&requests), "two seconds were over when it last came: {requests}");
+    let dashboard = std::fs::read_to_string(repository("docs/examples/grafana/whyslow-load.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let asked = targets.map(|target| {
+        // What Grafana puts in.
+        let text = target["expr"].as_str().unwrap().replace("$url", ".*").replace("$__rate_interval", "4s");
+        assert!(!text.contains('$'), "{text}");
+        assert!(query(ports[1], &text).is_some_and(|value| !value.is_nan()), "nothing comes of {text}");
+    });
+    assert_eq!(asked.count(), 5);
     let buckets = "whyslow_load_live_response_seconds_bucket";
     let p50 = query(ports[1], &format!("histogram_quantile(0.5,max_over_time({buckets}[1m]))")).unwrap();
     assert!(p50 > 0.0 && p50 < 0.1, "{p50}");

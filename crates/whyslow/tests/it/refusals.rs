@@ -205,6 +205,38 @@ fn each_is_refused_with_its_sentence_and_nothing_is_started() {
 }
 
 #[test]
+fn a_description_that_is_none_is_refused_by_what_is_wrong_with_it() {
+    let folder = fresh_folder();
+    let good = "syntax = \"proto3\"; package shop; message Item { int32 id = 1; }
+        service Shop { rpc Buy(Item) returns (Item); rpc Fill(stream Item) returns (Item); }";
+    for (name, text) in [
+        ("good", good),
+        ("broken", "syntax = \"proto3\";\nmessage {"),
+        ("alone", "syntax = \"proto3\"; import \"nowhere.proto\";"),
+    ] {
+        std::fs::write(folder.join(format!("{name}.proto")), text).unwrap();
+    }
+    let url = "http://127.0.0.1:1/";
+    for (method, file, message, want) in [
+        ("shop.Shop/Buy", "none.proto", "{}", "--proto none.proto cannot be used: "),
+        ("shop.Shop/Buy", "broken.proto", "{}", "--proto broken.proto cannot be used: "),
+        ("shop.Shop/Buy", "alone.proto", "{}", "nowhere.proto"),
+        ("shop.Till/Buy", "good.proto", "{}", "good.proto has no service 'shop.Till': it has shop.Shop"),
+        ("shop.Shop/Sell", "good.proto", "{}", "shop.Shop has no method 'Sell': it has Buy, Fill"),
+        ("shop.Shop/Fill", "good.proto", "{}", "shop.Shop.Fill takes a stream of messages"),
+        ("shop.Shop/Buy", "good.proto", "{\"id\": \"x\"}", "is no message of shop.Item"),
+    ] {
+        for command in [&["load", url][..], &["compare", "threads", "futures"]] {
+            let asked = ["--grpc", method, "--proto", file, "--message", message];
+            let printed = crate::support::whyslow_in(&folder, &[command, &asked].concat());
+            let said = (printed.code, printed.out.as_str(), printed.err.lines().count());
+            assert_eq!(said, (Some(2), "", 1), "{file}: {printed:?}");
+            assert!(printed.err.starts_with("error: ") && printed.err.contains(want), "{file}: {printed:?}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_said_before_anything_is_measured_and_is_no_wrong_command_line() {
     let folder = crate::support::fresh_folder();
     for (flag, file, reason) in [

@@ -7,6 +7,8 @@ use crate::support::{FIXTURE, Printed, whyslow, within};
 
 /// Bytes that the server keeps of each request.
 const LEAKED_BYTES: f64 = 8192.0;
+/// Of so many requests one leaves a descriptor behind.
+const REQUESTS_PER_DESCRIPTOR: f64 = 4.0;
 /// Requests each second.
 const RATE: f64 = 400.0;
 
@@ -44,6 +46,16 @@ fn what_a_server_leaks_is_told_with_its_interval_and_fails_a_run() {
         "{server}"
     );
     assert!(server["looks"].as_u64().unwrap() > 50, "{server}");
+}
+
+#[test]
+fn descriptors_that_a_server_leaks_fail_a_run() {
+    let (printed, _) = soak("leak-descriptors", "-d3s", "descriptors_slope > 10000/h");
+    assert_eq!(printed.code, Some(3), "{printed:?}");
+    let json = printed.json();
+    let slope = json["server"]["descriptors_slope"]["per_h"].as_f64().unwrap();
+    let truth = RATE / REQUESTS_PER_DESCRIPTOR * 3600.0;
+    assert!((0.8..1.25).contains(&(slope / truth)), "{} and {truth}", json["server"]);
 }
 
 #[test]

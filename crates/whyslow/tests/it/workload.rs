@@ -342,8 +342,8 @@ fn a_search_for_capacity_sends_what_a_comparison_sends() {
     assert!(WHYSLOW.ends_with("whyslow"));
 }
 
-/// The words that start a server of TLS: `https1` or `https2`.
-fn tls_arm(name: &str, protocol: &str, [certificate, key]: [&Path; 2]) -> String {
+/// The words that start a server of TLS: `https1`, `https2` or `https3`.
+pub(crate) fn tls_arm(name: &str, protocol: &str, [certificate, key]: [&Path; 2]) -> String {
     format!("{name}='{}' {protocol} '{}' '{}'", arms().display(), certificate.display(), key.display())
 }
 
@@ -375,14 +375,15 @@ fn five_requests_with_a_token_over_tls_and_http2_are_counted_as_the_servers_coun
 }
 
 #[test]
-fn arms_are_asked_over_tls_and_http2() {
+fn arms_are_asked_over_tls_and_http2_and_http3() {
     let authority = Authority::new("arms");
     let (certificate, key) = authority.files(&authority.certify("localhost", 4000));
     let root = authority.file();
-    let cases: [(&str, &[&str], &str); 3] = [
+    let cases: [(&str, &[&str], &str); 4] = [
         ("https1", &["--cacert", root.to_str().unwrap()], "GET /list over TLS"),
         ("https1", &["--insecure", "-X", "POST", "--body", "{}"], "POST /list with 2 bytes #"),
         ("https2", &["--insecure", "--http2", "--streams", "3"], "GET /list over HTTP/2 and TLS"),
+        ("https3", &["--insecure", "--http3", "--streams", "3"], "GET /list over HTTP/3 over 4 connections"),
     ];
     for (server, flags, described) in cases {
         let folder = fresh_folder();
@@ -396,7 +397,8 @@ fn arms_are_asked_over_tls_and_http2() {
         // A connection answers one request at a time; its server may leave CPUs idle.
         assert!(NO_VERDICT.contains(&printed.code), "{server}: {printed:?}");
         let json = printed.json();
-        assert!(json["workload"].as_str().unwrap().contains(described), "{server}: {}", json["workload"]);
+        let said = json["workload"].as_str().unwrap();
+        assert!(said.contains(described), "{server}: {said}");
         assert_eq!(parity(&json)["text"], "2 arms answer alike: status 200, 13 bytes");
         let run = RunDir::open(&folder.join("run")).read().unwrap();
         let arms: Vec<&str> = run.answers.iter().map(|answers| answers.arm.as_str()).collect();

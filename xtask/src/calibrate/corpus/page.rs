@@ -18,6 +18,11 @@ const PLACE: usize = 7;
 /// A share that is none in whole percent.
 const NONE: f64 = 0.005;
 
+/// Shares of the pairs that changed no rule of which the cause must be right, be among the first three, and have its place.
+const FIRST: f64 = 0.9;
+const AMONG_FIRST: f64 = 0.97;
+const PLACED: f64 = 0.85;
+
 /// The page.
 pub(super) fn page(judged: &[Judged]) -> String {
     let first_run = of_role(judged, true);
@@ -47,11 +52,27 @@ fn headline(first_run: &[&Judged]) -> String {
     if first_run.is_empty() {
         return "No pair is kept yet that has changed no rule, so there is no figure for what the rules have not seen.".to_owned();
     }
+    let bar = |is: fn(&Judged) -> bool, least: f64| {
+        let met = count(first_run, is) as f64 >= least * first_run.len() as f64;
+        format!(
+            "{}, bar {}: {}",
+            share(first_run, is),
+            percent(least),
+            if met { "met" } else { "**missed**" }
+        )
+    };
     format!(
-        "Of pairs that have changed no rule, the right cause is named first in {}, among the first three in {}.",
-        share(first_run, |one| one.is_right()),
-        share(first_run, |one| one.is_among_first())
+        "Of recorded slowdowns of real software that have changed no rule, the right cause is named first in {}; among the first three \
+         in {}; and the place with it in {}.",
+        bar(Judged::is_right, FIRST),
+        bar(Judged::is_among_first, AMONG_FIRST),
+        bar(|one| one.located == Located::WithCauses, PLACED),
     )
+}
+
+/// The sentence that a page begins with.
+pub(super) fn headline_of(page: &str) -> Option<&str> {
+    page.lines().nth(2)
 }
 
 fn count(pairs: &[&Judged], is: impl Fn(&Judged) -> bool) -> usize {

@@ -15,7 +15,7 @@ use super::place::{entered, leaf};
 use super::{Place, Samples};
 use crate::attribution::profile::{asks_for_work, is_built_in, is_of_go, is_script};
 use crate::facts::calls::{ALL_READS, WRITES};
-use crate::facts::functions::{brief, package_of};
+use crate::facts::functions::{around_address, brief, package_of};
 use crate::facts::observed::SURE;
 
 /// Share of the gap that must be under a function.
@@ -72,8 +72,8 @@ pub struct GapFunction {
 /// What stands for the library of a system call.
 const KERNEL: &str = "[kernel]";
 
-/// A function by its name and that of its file or library.
-type Name<'a> = (&'a str, &'a str);
+/// A function by its name, without what differs from start to start, and the name of its file or library.
+type Name<'a> = ([&'a str; 2], &'a str);
 
 /// What is under one function.
 #[derive(Default)]
@@ -270,7 +270,7 @@ fn interpreted<'a>(samples: &Samples<'a>) -> impl Iterator<Item = (&'a Profile, 
 /// What tells functions apart. Two versions of a program lie in two folders.
 fn name(frame: &Frame) -> Name<'_> {
     let path = frame.file.as_deref().unwrap_or(&frame.module);
-    (&frame.name, path.rsplit('/').next().unwrap_or(path))
+    (around_address(&frame.name), path.rsplit('/').next().unwrap_or(path))
 }
 
 /// Who calls a function most in an arm: the innermost function above it that asks for work and is of no standard library, if it is of
@@ -297,7 +297,7 @@ fn alike(call: &str) -> &str {
 
 /// Adds a stack to each function on it, once, with what one of its samples stands for.
 fn put<'a>(under: &mut Functions<'a>, arm: usize, profile: &'a Profile, stack: &'a Stack, each_ns: f64) {
-    let call = |frame: &'a Frame| Some((alike(entered(&frame.name).filter(|_| frame.kernel)?), KERNEL));
+    let call = |frame: &'a Frame| Some(([alike(entered(&frame.name).filter(|_| frame.kernel)?), ""], KERNEL));
     let named =
         |frame: &&Frame| frame.resolved && !frame.kernel && frame.name != SPINNING && !frame.name.is_empty();
     let call = profile.frames_of(stack).find_map(call);
@@ -501,6 +501,20 @@ mod tests {
         let polls = [parse, ("main;serve;poll_write|__x64_sys_sendto", 1000)];
         let flushes = [parse, ("main;serve;flush;write_all|__x64_sys_sendto", 1000)];
         assert_eq!(any(&polls, &flushes, 500.0, true).unwrap().function, "parse", "both send");
+    }
+
+    #[test]
+    fn a_class_that_is_made_at_run_time_is_the_same_in_the_next_start() {
+        let started = |address: &str, samples| {
+            let stack = format!("main;Report$$Lambda$1/{address}.handleRequest;totals");
+            found(
+                &[("main;Report$$Lambda$1/0x01.handleRequest;totals", 500)],
+                &[(&stack, samples)],
+                1000.0,
+                true,
+            )
+        };
+        assert_eq!((started("0x01", 1500), started("0x02", 1500)), (None, None));
     }
 
     #[test]

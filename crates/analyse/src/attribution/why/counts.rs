@@ -3,16 +3,18 @@
 use model::plan::CauseId;
 use std::collections::BTreeSet;
 
+use super::evidence::Evidence;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
 use crate::attribution::seen::{Elsewhere, Seen};
+use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::On;
 use crate::facts::calls::{
     FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
 };
-use crate::facts::observed::Counted;
+use crate::facts::observed::{Counted, NetworkWrites};
 
 /// Those that other detectors speak of.
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
@@ -24,21 +26,58 @@ const NAMED: usize = 3;
 /// More writes to the network for the same answer: each is a system call, a segment and a wake-up.
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    let Some((_, [all, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
-    let Writes { network, pipes, files } = writes(pair);
+    let Some((_, all)) = pair.more_calls(&WRITES) else { return Vec::new() };
     let [asked, _] = exchanges(pair);
-    let more = network - asked;
-    let slow = all - (pipes + files).max(0.0) - asked;
-    let bytes_each = pair.slow.answer_bytes / slow.max(f64::EPSILON);
+    let more = writes(pair).network - asked;
+    let network = to_network(pair, pair.slow).zip(to_network(pair, pair.fast));
     one(Suspect {
         id: CauseId::SmallWrites,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: more * costs.loopback_write_ns,
-        seen: vec![Seen::NetworkWrites { writes: [slow, fast], bytes_each }],
+        seen: vec![Seen::Writes {
+            writes: network.map_or(all, |(slow, fast)| [slow.calls, fast.calls]),
+            network: network.is_some(),
+            bytes_each: network.and_then(|(slow, _)| slow.bytes_each),
+        }],
         usual: true,
     })
+}
+
+/// Writes of an arm to the network, where what was counted or sampled tells them from others.
+fn to_network(pair: &Pair, arm: &Evidence) -> Option<NetworkWrites> {
+    let counted = arm.counted.as_ref()?;
+    if counted.network_writes.is_some() {
+        return counted.network_writes;
+    }
+    let each = WRITES.iter().map(|name| on_network(pair, arm, name, counted.calls(&[name])));
+    let calls = each.sum::<Option<f64>>()?;
+    // Of a server that asks nobody each write is part of an answer.
+    let answers_alone = arm.asked.is_some_and(|asked| asked < FEW) && calls >= FEW;
+    Some(NetworkWrites { calls, bytes_each: answers_alone.then(|| arm.answer_bytes / calls) })
+}
+
+/// How many of `calls` calls of this name go to the network: all or none of them by what their time is on, and nothing where it is on both.
+fn on_network(pair: &Pair, arm: &Evidence, name: &str, calls: f64) -> Option<f64> {
+    /// Share of the time of a call from which on it is all of it.
+    const ALL: f64 = 0.9;
+    let time = |only_network: bool| {
+        let leaves = pair.tree.iter().filter(|(leaf, _)| match leaf {
+            Leaf::Call { call, on, .. } => call == name && (!only_network || *on == Some(On::Tcp)),
+            _ => false,
+        });
+        let ns = |row: &AttributionRow| if arm.name == row.arm { row.arm_ns } else { row.baseline_ns };
+        leaves.map(|(_, row)| ns(row)).sum::<f64>()
+    };
+    let (network, all) = (time(true), time(false));
+    match network {
+        _ if calls < FEW => Some(0.0),
+        _ if all <= 0.0 => None,
+        _ if network >= ALL * all => Some(calls),
+        _ if network <= (1.0 - ALL) * all => Some(0.0),
+        _ => None,
+    }
 }
 
 /// More writes to the network by which something is asked elsewhere, and more reads of what is answered: not the server's own
@@ -237,7 +276,7 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     if pair.costs.is_none() || futexes(pair).max(writes(pair).pipes) >= FEW {
         return Vec::new();
     }
-    let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
+    let [slow, fast] = [pair.slow, pair.fast].map(Evidence::all_switches);
     let waits = super::waits::share_of_switches(pair);
     let reckoned = (waits + super::waits::share_of_begun(pair)).min(1.0);
     let count = (reckoned < 1.0).then_some(reckoned * (slow - fast));
@@ -260,7 +299,7 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     if futexes.max(pipes) < FEW {
         return Vec::new();
     }
-    let switches = pair.more(super::evidence::Evidence::all_switches).max(0.0);
+    let switches = pair.more(Evidence::all_switches).max(0.0);
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
     let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
     let ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
@@ -281,7 +320,7 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
 
 /// What more switches cost by their number.
 pub(super) fn switching(pair: &Pair) -> f64 {
-    let more = pair.more(super::evidence::Evidence::all_switches);
+    let more = pair.more(Evidence::all_switches);
     pair.costs.map_or(0.0, |costs| more.max(0.0) * costs.context_switch_ns)
 }
 

@@ -215,16 +215,17 @@ impl Connection {
             let code = u32::from_be_bytes(code);
             self.reasons.push(Reason::new(Sign::Reset, u64::from(code), b""));
             let refused = code == ErrorCode::RefusedStream as u32;
-            report(lane, if refused { self.refused(false) } else { Came::Reset });
+            report(lane, if refused { self.refused(false, false) } else { Came::Reset });
         } else {
             self.ebbing.retain(|ebb| ebb.stream != head.stream);
         }
         Ok(())
     }
 
-    /// What comes of a stream that the server has not looked at; `looks` is whether it goes on with another.
-    fn refused(&self, looks: bool) -> Came {
-        if self.proven || looks { Came::Refused } else { Came::Reset }
+    /// What comes of a stream that the server has not looked at; `looks` is whether it goes on with another, `farewell` whether it
+    /// ends the connection in good order.
+    fn refused(&self, looks: bool, farewell: bool) -> Came {
+        if self.proven || looks { Came::Refused { farewell } } else { Came::Reset }
     }
 
     fn settings(&mut self, head: &FrameHead, payload: &[u8]) -> Result<(), Fault> {
@@ -305,7 +306,8 @@ impl Connection {
         }
         self.leaving = true;
         let code = u32::from_be_bytes(*code);
-        if code != ErrorCode::NoError as u32 {
+        let farewell = code == ErrorCode::NoError as u32;
+        if !farewell {
             self.reasons.push(Reason::new(Sign::Goaway, u64::from(code), words));
         }
         let last = u32::from_be_bytes(*last) & STREAM_MASK;
@@ -313,7 +315,7 @@ impl Connection {
         for lane in 0..self.lanes.len() as u32 {
             if self.lanes[lane as usize].stream > last {
                 self.forget(lane);
-                report(lane, self.refused(looks));
+                report(lane, self.refused(looks, farewell));
             }
         }
         Ok(())

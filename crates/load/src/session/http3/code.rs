@@ -20,6 +20,8 @@ pub(super) const ID_ERROR: u64 = 0x108;
 pub(super) const SETTINGS_ERROR: u64 = 0x109;
 /// The first frame of the control stream is none of settings.
 pub(super) const MISSING_SETTINGS: u64 = 0x10a;
+/// The server has not looked at the request.
+pub(super) const REQUEST_REJECTED: u64 = 0x10b;
 /// We want the answer no more.
 pub(crate) const REQUEST_CANCELLED: u64 = 0x10c;
 /// The answer is none.

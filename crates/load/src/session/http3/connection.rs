@@ -121,7 +121,7 @@ impl Connection {
         let looks = refused.len() < open;
         for (_, lane) in refused {
             self.give_up(lane, code::REQUEST_CANCELLED);
-            report(lane, if self.proven || looks { Came::Refused } else { Came::Reset });
+            report(lane, if self.proven || looks { Came::Refused { farewell: true } } else { Came::Reset });
         }
     }
 }
@@ -201,7 +201,8 @@ impl Carrier for Connection {
                     if let Some(lane) = self.of_stream.remove(&stream) {
                         self.lanes[lane as usize].stream = None;
                         self.reasons.push(Reason::new(Sign::Reset3, code, b""));
-                        report(lane, Came::Reset);
+                        let refused = code == code::REQUEST_REJECTED && self.proven;
+                        report(lane, if refused { Came::Refused { farewell: false } } else { Came::Reset });
                     }
                 }
                 Piece::Reset { stream, .. } => {

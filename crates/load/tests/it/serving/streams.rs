@@ -52,29 +52,50 @@ pub(crate) struct Conduct {
 
 /// A behaviour of the test kit, with the log of what came of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock(Arc<Mutex<(Model, Log)>>);
+pub(crate) struct Clock(Arc<Mutex<Timed>>);
+
+#[derive(Debug)]
+struct Timed {
+    model: Model,
+    log: Log,
+    /// Requests whose answers wait for what is sent next.
+    unsent: Vec<usize>,
+}
 
 #[allow(dead_code, reason = "the tests of the program use none")]
 impl Clock {
     pub(crate) fn new(behaviour: Behaviour) -> Self {
-        Self(Arc::new(Mutex::new((Model::new(behaviour), Log::default()))))
+        Self(Arc::new(Mutex::new(Timed {
+            model: Model::new(behaviour),
+            log: Log::default(),
+            unsent: Vec::new(),
+        })))
     }
 
     /// A request is there: its number, and when it is to be answered.
     pub(crate) fn received(&self) -> (usize, u64) {
-        let (model, log) = &mut *self.0.lock().unwrap();
+        let Timed { model, log, .. } = &mut *self.0.lock().unwrap();
         let received_ns = now_ns();
         log.entries.push(Entry { connection: 0, received_ns, answered_ns: NEVER });
         (log.entries.len() - 1, model.due(received_ns))
     }
 
-    /// The request of that number is answered now.
+    /// The request of that number is answered now; the answer leaves with what is sent next.
     pub(crate) fn answers(&self, number: usize) {
-        self.0.lock().unwrap().1.entries[number].answered_ns = now_ns();
+        self.0.lock().unwrap().unsent.push(number);
+    }
+
+    /// Something is about to be sent, and all answers so far with it.
+    pub(crate) fn sends(&self) {
+        let Timed { log, unsent, .. } = &mut *self.0.lock().unwrap();
+        let answered_ns = now_ns();
+        for number in unsent.drain(..) {
+            log.entries[number].answered_ns = answered_ns;
+        }
     }
 
     pub(crate) fn log(&self) -> Log {
-        self.0.lock().unwrap().1.clone()
+        self.0.lock().unwrap().log.clone()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is asked of arms, as runs keep it and pages tell it.
 
 use model::job::{Job, NamedRequest, Protocol, Request, Requests, Reuse};
-use model::plan::{Circumstances, ReadyBy, Same, Workload};
+use model::plan::{Circumstances, Reach, ReadyBy, Same, Workload};
 
 /// A workload as runs of before a job stood in it have it.
 const BEFORE: &str = r#"{"path": "/users", "connections": 64, "pipeline": 16, "keep_alive": false, "poisson": true,
@@ -55,6 +55,33 @@ fn a_description_names_no_secret_and_tells_requests_apart() {
         "{}",
         workload.describe()
     );
+}
+
+#[test]
+fn a_description_says_what_is_spoken_once() {
+    let protocols = [
+        (Protocol::Http1 { pipeline: 1 }, "", " over TLS"),
+        (Protocol::Http2 { streams: 1 }, " over HTTP/2", " and TLS"),
+        (Protocol::Http3 { streams: 1 }, " over HTTP/3", ""),
+        (Protocol::Events { most: None }, " as a stream of events", " over TLS"),
+        (Protocol::Grpc { streams: 1, one_message: false }, " over gRPC", " and TLS"),
+        (Protocol::WebSocket { in_flight: 1 }, " over WebSocket", " and TLS"),
+    ];
+    for (protocol, over, secured) in protocols {
+        for (tls, more) in [(false, ""), (true, secured)] {
+            let workload = Workload {
+                job: Job { protocol, ..Job::get(1) },
+                reach: Reach { tls, unix: None },
+                ..Workload::get("/list", 1)
+            };
+            let said = workload.describe();
+            let (_, said) = said.split_once("/list").unwrap();
+            assert!(said.ends_with(&[over, more].concat()), "{protocol:?}, {tls}: {said}");
+            for word in ["over", "and", "TLS", "HTTP", "gRPC", "WebSocket", "events"] {
+                assert!(said.matches(word).count() <= 1, "{word} is said twice: {said}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn how_often(findings: &Findings, cause: &Cause) -> String {
 fn writes(cause: &Cause) -> Option<String> {
     let says = cause.says.as_ref()?;
     let [slow, fast] = says.seen.iter().find_map(|seen| match seen {
-        Seen::NetworkWrites { writes, .. } => Some(*writes),
+        Seen::Writes { writes, network: true, .. } => Some(*writes),
         _ => None,
     })?;
     let [from, to] = if says.of.is_some() { [slow, fast] } else { [fast, slow] };

@@ -281,7 +281,7 @@ fn writes_are_those_that_were_counted_and_not_packets() {
     let says = analyse::CauseSays {
         tests: Vec::new(),
         of: Some("threads".to_owned()),
-        seen: vec![analyse::Seen::NetworkWrites { writes: [2.0, 1.0], bytes_each: 66.0 }],
+        seen: vec![analyse::Seen::Writes { writes: [2.0, 1.0], network: true, bytes_each: Some(66.0) }],
         carries: analyse::Carries::Against(1.0),
     };
     found.causes = vec![analyse::Cause {
