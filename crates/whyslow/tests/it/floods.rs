@@ -66,8 +66,8 @@ fn load(url: &str, flags: &[&str]) -> (Printed, u64) {
     while child.try_wait().unwrap().is_none() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        most = most.max(kib.unwrap_or(0));
+        // It never falls. What the first look finds may be this process, of which the child is a copy until it runs the program.
+        most = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(most);
         std::thread::sleep(Duration::from_millis(5));
     }
     (Printed::from_output(child.wait_with_output().unwrap()), most)

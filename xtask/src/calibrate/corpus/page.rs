@@ -293,7 +293,8 @@ mod tests {
         ];
         let text = page(&pairs);
         for line in [
-            "Of pairs that have changed no rule, the right cause is named first in 1 of 2 (50 %), among the first three in 2 of 2 (100 %).",
+            "the right cause is named first in 1 of 2 (50 %), bar 90 %: **missed**; among the first three in 2 of 2 (100 %), bar 97 %: met; and \
+             the place with it in 1 of 2 (50 %), bar 85 %: **missed**.",
             "| first-run | 2 | 1 | 2 | 1 | 1 | 25 % | 25 % |",
             "| training | 1 | 0 | 0 | 0 | 0 | 25 % | 25 % |",
             "| b | [server 1.2](https://example.org) (C) | a / b | – | `gc` 50 % | second | elsewhere | -25 % | 10 % [-4 %, 24 %] | 100.0 % |",
