@@ -53,7 +53,7 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
-    /// It listens, but not on the port that it was given, or not on the loopback address that was asked.
+    /// It listens, but on another port than it was given, or on another loopback address than was asked.
     #[error(
         "it did not answer within {:.1} s: it listens on {} instead of {addr}: {}",
         waited.as_secs_f64(), listed(listens), to_be_written(*addr, listens)

@@ -173,7 +173,7 @@ fn write_page(text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// Begins the page with what the recorded slowdowns of real software show today.
+/// Begins the page with what the recorded slowdowns show today.
 pub(super) fn tell_headline() -> anyhow::Result<()> {
     let text = fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let (_, rest) = text.split_once(PLANTED).with_context(|| format!("{PAGE} has no planted causes"))?;

@@ -15,7 +15,7 @@ pub type Both = [f64; 2];
 /// shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// Writes to the network, or to whatever it is where that is not known of each.
+    /// Writes, of the network alone where it is known where each went.
     Writes {
         /// How many.
         writes: Both,

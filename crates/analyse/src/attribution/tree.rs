@@ -3,6 +3,7 @@
 //! Samples tell how the program's time and the kernel's divide; how much there is of either is measured where nobody watches.
 //! What no sample stands for is a leaf of its own.
 
+pub(crate) mod calls;
 pub(crate) mod drawn;
 pub(crate) mod gap_function;
 pub(crate) mod gap_nodes;
@@ -27,6 +28,7 @@ use crate::facts::Facts;
 use crate::facts::changes::{Change, Changes, Side, within};
 use crate::facts::functions::brief;
 use crate::facts::observed;
+use calls::Calls;
 use drawn::{Drawn, Draws};
 use gap_function::{GapFunction, gap_function};
 use place::{Leaf, at_work, interpreted, leaf, named, on_by_name, via};
@@ -398,33 +400,14 @@ fn place_of(frame: &Frame) -> Place {
 /// CPU time of what is counted as a whole, in nanoseconds a request of one arm.
 struct Within<'a> {
     switches_ns: f64,
-    /// Of each system call.
-    calls_ns: BTreeMap<&'a str, f64>,
-    /// Of each system call on one kind of object.
-    calls_on_ns: BTreeMap<(&'a str, Option<On>), f64>,
+    calls: Calls<'a>,
 }
 
 impl<'a> Within<'a> {
     fn new(tree: &'a Tree<'_>) -> Self {
-        let mut within = Self { switches_ns: 0.0, calls_ns: BTreeMap::new(), calls_on_ns: BTreeMap::new() };
-        for (leaf, time) in tree {
-            if leaf.is_switch() {
-                within.switches_ns += time.ns;
-            }
-            if let Leaf::Call { call, on, .. } = leaf {
-                *within.calls_ns.entry(call).or_default() += time.ns;
-                *within.calls_on_ns.entry((call, *on)).or_default() += time.ns;
-            }
-        }
-        within
-    }
-
-    /// Whether hardly any call of this name is on something else.
-    fn is_all(&self, call: &str, on: Option<On>) -> bool {
-        /// Share of the time of all calls of one name.
-        const ALL: f64 = 0.9;
-        let on_this = self.calls_on_ns.get(&(call, on)).copied().unwrap_or(0.0);
-        on_this >= ALL * self.calls_ns.get(call).copied().unwrap_or(0.0)
+        let leaves = || tree.iter().map(|(leaf, time)| (leaf, time.ns));
+        let switches_ns = leaves().filter(|(leaf, _)| leaf.is_switch()).map(|(_, ns)| ns).sum();
+        Self { switches_ns, calls: Calls::new(leaves()) }
     }
 }
 
@@ -442,7 +425,8 @@ fn count(leaf: &Leaf, done: &Done, time: Option<&Time>, within: &Within) -> Opti
             done.switches.filter(|count| has_most || *count < HARDLY_ANY)
         }
         Leaf::Call { call, on, .. } => {
-            let calls = done.calls.as_ref().filter(|_| within.is_all(call, *on))?;
+            let is_all = within.calls.all_or_none(call, *on) == Some(true);
+            let calls = done.calls.as_ref().filter(|_| is_all)?;
             calls.get(call).copied().or_else(|| done.all_calls.then_some(0.0))
         }
         Leaf::Fault { .. } => done.faults,

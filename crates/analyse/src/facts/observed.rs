@@ -249,7 +249,7 @@ pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
 fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
     let (mut seen, mut seen_s, mut seconds) = (0.0, 0.0, 0.0);
-    let mut written = Some(Written::default());
+    let mut written = Some((0.0, Written::default()));
     for pass in passes {
         let Some(counts) = pass.counts.as_ref().filter(|counts| counts.counted_share > 0.0) else { continue };
         let (of_window, window_s) =
@@ -266,17 +266,17 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
         sums.turns.extend(told(pass, counts));
-        written = written.zip(counts.writes).map(|(sum, writes)| sum.and(&writes.network));
+        written = written.zip(counts.writes).map(|((calls, sum), writes)| {
+            (calls + in_window(&pass.window, writes.network.calls), sum.and(&writes.network))
+        });
     }
     sums.requests = seen;
     sums.part = (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() });
     let per_request = |count: &mut f64| *count /= requests;
-    sums.network_writes = written.map(|written| {
-        let told = written.calls - written.uncounted.min(written.calls);
-        NetworkWrites {
-            calls: written.calls as f64 / requests,
-            bytes_each: (told > 0).then(|| written.bytes as f64 / told as f64),
-        }
+    sums.network_writes = written.map(|(calls, sum)| {
+        let told = sum.calls - sum.uncounted.min(sum.calls);
+        let bytes_each = (told > 0).then(|| sum.bytes as f64 / told as f64);
+        NetworkWrites { calls: calls / requests, bytes_each }
     });
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);

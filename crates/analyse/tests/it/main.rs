@@ -30,3 +30,4 @@ mod waits;
 mod why;
 mod why_cpu;
 mod why_idle;
+mod why_writes;

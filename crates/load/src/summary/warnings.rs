@@ -199,7 +199,7 @@ fn resent(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     let requests = format!("{} requests ({:.2} % of those sent)", report.resent, share * 100.0);
     let text = if measured.dismissed == report.resent {
         format!(
-            "The server ended the connection of {requests} in good order (GOAWAY) before it looked at them. They were sent again on another, and are timed from the first attempt: response times hold the second. Look at how many requests, or how much time, it gives a connection, or keep this if its clients meet it, too."
+            "The server ended the connection of {requests} in good order (GOAWAY) before it looked at them. They were sent again on another, and are timed from the first attempt. Raise the number of requests, or the time, that it allows a connection, unless its clients meet this too."
         )
     } else {
         let farewell = match measured.dismissed {
@@ -466,7 +466,7 @@ mod tests {
         (
             "resent",
             "ended the connection of 400 requests (0.20 % of those sent) in good order (GOAWAY)",
-            "Look at how many requests",
+            "Raise the number of requests",
             |report, measured| {
                 (report.resent, measured.dismissed) = (400, 400);
             },

@@ -6,10 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::filtered::{CALLS, ENOSYS, EPERM, refusing};
-use crate::support::{Printed, WHYSLOW, whyslow};
-
-/// The user that has no rights, by Linux's custom.
-const NOBODY: u32 = 65534;
+use crate::support::{NOBODY, Printed, WHYSLOW, whyslow};
 
 fn root() -> bool {
     rustix::process::geteuid().is_root()

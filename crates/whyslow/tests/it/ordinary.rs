@@ -4,10 +4,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::support::{Printed, WHYSLOW, arm, fresh_folder};
-
-/// The user that has no rights, by Linux's custom.
-const NOBODY: u32 = 65534;
+use crate::support::{NOBODY, Printed, WHYSLOW, arm, fresh_folder};
 
 #[test]
 fn an_ordinary_user_is_told_calls_and_writes_as_they_are() {

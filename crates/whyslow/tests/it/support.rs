@@ -32,6 +32,9 @@ pub(crate) fn arms() -> &'static Path {
     })
 }
 
+/// The user that has no rights, by Linux's custom.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// A small comparison whose warm-up has one length, so that a busy machine takes no longer.
 pub(crate) const SHORT: [&str; 10] =
     ["--blocks", "1", "--cycles", "2", "--warmup", "100ms", "--warmup-cap", "300ms", "--connections", "4"];

@@ -11,10 +11,8 @@ use serde_json::Value;
 
 use crate::cgroup::Cgroup;
 use crate::serve::Server;
-use crate::support::{Printed, WHYSLOW, assert_schema, whyslow, within};
+use crate::support::{NOBODY, Printed, WHYSLOW, assert_schema, whyslow, within};
 
-/// The user `nobody`.
-const NOBODY: u32 = 65534;
 /// What is told of a server none of whose connections asked anything: wrong where they are hidden.
 const SILENT: &str = "no segment with data came in";
 

@@ -9,7 +9,7 @@ pub(super) struct Bar {
     limit: Limit,
     /// Nothing where it was not measured.
     found: Option<f64>,
-    /// Why nothing could meet it on this host, whatever was found.
+    /// Why it is not asked for on this host.
     out_of_reach: Option<String>,
 }
 
@@ -28,8 +28,7 @@ impl Bar {
         Self { what: what.into(), limit: Limit::AtLeast(least), found, out_of_reach: None }
     }
 
-    /// The bar, asked for only where the host reaches it by itself: `host`, which is told as `what`, does nothing but what the host must
-    /// do for the bar to be met.
+    /// Asks for the bar only where `host`, a figure of the machine alone that is told as `what`, meets it.
     pub(super) fn where_reached_by(mut self, what: &str, host: Option<f64>) -> Self {
         let reached = host.is_none_or(|host| self.limit.holds(host));
         self.out_of_reach =

@@ -62,7 +62,7 @@ fn headline(first_run: &[&Judged]) -> String {
         )
     };
     format!(
-        "Of recorded slowdowns of real software that have changed no rule, the right cause is named first in {}; among the first three \
+        "Of recorded slowdowns that have changed no rule, the right cause is named first in {}; among the first three \
          in {}; and the place with it in {}.",
         bar(Judged::is_right, FIRST),
         bar(Judged::is_among_first, AMONG_FIRST),

@@ -9,6 +9,7 @@ use super::{Suspect, one};
 use crate::attribution::cause::Grade;
 use crate::attribution::seen::{Elsewhere, Seen};
 use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::calls::Calls;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::On;
 use crate::facts::calls::{
@@ -51,33 +52,17 @@ fn to_network(pair: &Pair, arm: &Evidence) -> Option<NetworkWrites> {
     if counted.network_writes.is_some() {
         return counted.network_writes;
     }
-    let each = WRITES.iter().map(|name| on_network(pair, arm, name, counted.calls(&[name])));
-    let calls = each.sum::<Option<f64>>()?;
+    let ns = |row: &AttributionRow| if arm.name == row.arm { row.arm_ns } else { row.baseline_ns };
+    let sampled = Calls::new(pair.tree.iter().map(|(leaf, row)| (leaf, ns(row))));
+    let to_network = |name: &&str| match counted.calls(&[name]) {
+        few if few < FEW => Some(0.0),
+        _ if !sampled.has(name) => None,
+        calls => sampled.all_or_none(name, Some(On::Tcp)).map(|all| if all { calls } else { 0.0 }),
+    };
+    let calls = WRITES.iter().map(to_network).sum::<Option<f64>>()?;
     // Of a server that asks nobody each write is part of an answer.
     let answers_alone = arm.asked.is_some_and(|asked| asked < FEW) && calls >= FEW;
     Some(NetworkWrites { calls, bytes_each: answers_alone.then(|| arm.answer_bytes / calls) })
-}
-
-/// How many of `calls` calls of this name go to the network: all or none of them by what their time is on, and nothing where it is on both.
-fn on_network(pair: &Pair, arm: &Evidence, name: &str, calls: f64) -> Option<f64> {
-    /// Share of the time of a call from which on it is all of it.
-    const ALL: f64 = 0.9;
-    let time = |only_network: bool| {
-        let leaves = pair.tree.iter().filter(|(leaf, _)| match leaf {
-            Leaf::Call { call, on, .. } => call == name && (!only_network || *on == Some(On::Tcp)),
-            _ => false,
-        });
-        let ns = |row: &AttributionRow| if arm.name == row.arm { row.arm_ns } else { row.baseline_ns };
-        leaves.map(|(_, row)| ns(row)).sum::<f64>()
-    };
-    let (network, all) = (time(true), time(false));
-    match network {
-        _ if calls < FEW => Some(0.0),
-        _ if all <= 0.0 => None,
-        _ if network >= ALL * all => Some(calls),
-        _ if network <= (1.0 - ALL) * all => Some(0.0),
-        _ => None,
-    }
 }
 
 /// More writes to the network by which something is asked elsewhere, and more reads of what is answered: not the server's own

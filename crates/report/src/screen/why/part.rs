@@ -240,7 +240,7 @@ fn services(findings: &Findings, arm: &str) -> String {
     format!("service {}, {}{place}", short(&most.service), from_to(most.baseline_ns, most.arm_ns))
 }
 
-/// How often a cause happens for a request: of writes to the network those that were counted, and not packets.
+/// How often a cause happens for a request. Of writes that went to files as well nobody knows how many went to the network.
 fn how_often(findings: &Findings, cause: &Cause) -> String {
     writes(cause).unwrap_or_else(|| counts(findings, &cause.arm, cause.id))
 }
@@ -248,10 +248,11 @@ fn how_often(findings: &Findings, cause: &Cause) -> String {
 /// How often a cause writes to the network, in the baseline and in the arm.
 fn writes(cause: &Cause) -> Option<String> {
     let says = cause.says.as_ref()?;
-    let [slow, fast] = says.seen.iter().find_map(|seen| match seen {
-        Seen::Writes { writes, network: true, .. } => Some(*writes),
+    let known = says.seen.iter().find_map(|seen| match seen {
+        Seen::Writes { writes, network, .. } => Some(network.then_some(*writes)),
         _ => None,
     })?;
+    let Some([slow, fast]) = known else { return Some(String::new()) };
     let [from, to] = if says.of.is_some() { [slow, fast] } else { [fast, slow] };
     Some(a_request(LeafCount { baseline: from, arm: to }))
 }

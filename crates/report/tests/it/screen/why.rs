@@ -276,20 +276,27 @@ fn not_it_has_no_words_of_a_row() {
 }
 
 #[test]
-fn writes_are_those_that_were_counted_and_not_packets() {
+fn writes_are_those_that_are_known_to_go_to_the_network() {
+    let text = row_of_writes(true);
+    assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
+    let text = row_of_writes(false);
+    assert!(text.contains("answers sent in several writes ") && !text.contains("2.00"), "{text}");
+}
+
+/// The screen of a gap by writes, which all went to the `network`.
+fn row_of_writes(network: bool) -> String {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
     let says = analyse::CauseSays {
         tests: Vec::new(),
         of: Some("threads".to_owned()),
-        seen: vec![analyse::Seen::Writes { writes: [2.0, 1.0], network: true, bytes_each: Some(66.0) }],
+        seen: vec![analyse::Seen::Writes { writes: [2.0, 1.0], network, bytes_each: None }],
         carries: analyse::Carries::Against(1.0),
     };
     found.causes = vec![analyse::Cause {
         says: Some(says),
         ..of_gap("pr", "small_writes", Grade::BoundedBy, -3300.0, -3300.0)
     }];
-    let text = findings_text(&found, Style::Plain);
-    assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
+    findings_text(&found, Style::Plain)
 }
 
 /// The row of a cause that all of a gap is of, and of which this was seen.
