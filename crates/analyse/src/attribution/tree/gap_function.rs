@@ -505,16 +505,20 @@ mod tests {
 
     #[test]
     fn a_class_that_is_made_at_run_time_is_the_same_in_the_next_start() {
+        let others = [("main;serve;render", 2000), ("main;serve;parse", 1000)];
         let started = |address: &str, samples| {
-            let stack = format!("main;Report$$Lambda$1/{address}.handleRequest;totals");
-            found(
-                &[("main;Report$$Lambda$1/0x01.handleRequest;totals", 500)],
-                &[(&stack, samples)],
-                1000.0,
-                true,
-            )
+            let stack = format!("main;serve;Report$$Lambda$1/{address}.handleRequest");
+            [others.map(|(stack, samples)| (stack.to_owned(), samples)).to_vec(), vec![(stack, samples)]]
+                .concat()
         };
-        assert_eq!((started("0x01", 1500), started("0x02", 1500)), (None, None));
+        let new_in = |address: &str| {
+            let [base, arm] = [started("0x01", 500), started(address, 1500)];
+            let [base, arm] = [&base, &arm].map(|stacks| -> Vec<(&str, u64)> {
+                stacks.iter().map(|(stack, samples)| (stack.as_str(), *samples)).collect()
+            });
+            found(&base, &arm, 300.0, true)
+        };
+        assert_eq!((new_in("0x01"), new_in("0x02")), (None, None));
     }
 
     #[test]
