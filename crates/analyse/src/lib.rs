@@ -86,4 +86,6 @@ pub use verdicts::{
     BiasFindings, Comparison, Standing, UndecidedBy, Verdict, comparisons, extend_to, extend_until, standings,
 };
 pub use warned::Warned;
-pub use watched::{LedgerRow, WatchInput, WatchNote, Watched, WatchedWindow, WhyUncounted, watched};
+pub use watched::{
+    LedgerRow, WatchInput, WatchNote, Watched, WatchedLeaf, WatchedWindow, WhyUncounted, watched,
+};

@@ -7,6 +7,7 @@ use crate::attribution::Attribution;
 use crate::attribution::cause::{Cause, Grade};
 use crate::attribution::tree::Place;
 use crate::attribution::tree::gap_function::GapFunction;
+use crate::attribution::why::is_side;
 use crate::facts::arms::ArmFindings;
 use crate::gates::{Gate, GateSays, Stalled};
 use crate::verdicts::{Comparison, UndecidedBy, Verdict};
@@ -15,6 +16,8 @@ use crate::verdicts::{Comparison, UndecidedBy, Verdict};
 const COMPARING: [&str; 2] = ["compare", "ladder"];
 /// Flags that say how many blocks there are, and whether a value follows them.
 const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("--rigorous", false)];
+/// The flag that limits the time of a run, and so how long stacks are sampled.
+const QUICK: &str = "--quick";
 /// How many times as much of a block is proposed where no number of blocks decides.
 const MORE: u32 = 4;
 
@@ -86,6 +89,15 @@ pub enum NextReason {
     },
     /// A gate voids what decides.
     Gate(Box<Gate>),
+    /// So few samples that each part of a gap may be chance, and only the sum of a side is named.
+    TooFewSamples {
+        /// The arm.
+        arm: String,
+        /// Of the baseline and of the arm.
+        samples: [u64; 2],
+        /// Whether the command takes more of them, as nothing limits the time of its diagnosis.
+        longer: bool,
+    },
     /// Services beside work more for the slower arm, which is named.
     Services(String),
     /// A cause.
@@ -160,7 +172,10 @@ pub(crate) fn next(
         return Some(again.after(NextReason::Services(slower(cause).clone()), &[]));
     }
     let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
-    let first = attribution.causes.iter().find(|cause| named.contains(&cause.grade))?;
+    let told = || attribution.causes.iter().filter(|cause| named.contains(&cause.grade));
+    let Some(first) = told().find(|cause| !is_side(cause.id)) else {
+        return too_few_samples(told().next()?, attribution, &again);
+    };
     let (advice, added) = match (first.grade, plan.design.confirm) {
         (Grade::ConfirmedBy, _) => (Advice::MendProved, None),
         _ if !first.id.can_be_taken_away() => (Advice::Mend, None),
@@ -180,6 +195,19 @@ pub(crate) fn next(
     Some(match &added {
         Some(flag) => again.after(reason, std::slice::from_ref(flag)),
         None => Next { reason, command: None },
+    })
+}
+
+/// That samples do not divide a gap: all that is named of it is a sum whose parts may each be chance.
+fn too_few_samples(sum: &Cause, attribution: &Attribution, again: &Again) -> Option<Next> {
+    let profile = attribution.profiles.iter().find(|profile| profile.arm == sum.arm)?;
+    let longer = again.words.iter().any(|word| word == QUICK);
+    let samples = [profile.baseline_samples, profile.arm_samples];
+    let reason = NextReason::TooFewSamples { arm: sum.arm.clone(), samples, longer };
+    Some(match longer {
+        true => Again { words: &without(again.words, QUICK, false), ..*again }.after(reason, &[]),
+        // The same command would sample as long.
+        false => Next { reason, command: None },
     })
 }
 

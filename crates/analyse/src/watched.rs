@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::profile::{self, ArmProfile, ProfileDifference};
+use crate::attribution::tree::gap_nodes::{TreeNode, nodes};
+use crate::attribution::tree::{AttributionRow, Place, of_one};
 use crate::facts::observed::sampled_ns;
 use crate::facts::passes;
 use crate::facts::resources::{UseInput, UseRow, UseScope, use_table};
@@ -62,6 +64,21 @@ pub struct LedgerRow {
     pub per_request: Option<f64>,
 }
 
+/// One leaf of the tree of CPU time: every sample is in one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedLeaf {
+    /// Names of the nodes from `user` or `kernel` down to the leaf.
+    pub path: Vec<String>,
+    /// Nanoseconds per request, or per second where requests are not known.
+    pub ns: f64,
+    /// Where it is, or where the program's own code asked for it.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// The function of the program's own code from which most of it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+}
+
 /// A running server over a window of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Watched {
@@ -90,6 +107,9 @@ pub struct Watched {
     pub ledger: Vec<LedgerRow>,
     /// The USE table, most urgent first.
     pub resources: Vec<UseRow>,
+    /// The leaves of the tree of its CPU time, largest first, which sum to it; empty where it was not sampled.
+    #[serde(default)]
+    pub tree: Vec<WatchedLeaf>,
     /// Its profile: in nanoseconds per request, or per second where requests are not known.
     pub profile: Option<ProfileDifference>,
     /// Where its threads wait, likewise; in microseconds instead of samples.
@@ -99,6 +119,26 @@ pub struct Watched {
     /// What these sentences are made from.
     #[serde(skip)]
     pub noted: Vec<WatchNote>,
+}
+
+impl Watched {
+    /// The nodes of its tree, the whole first, each above those below it; those below `least`, a share of the CPU time, are one node.
+    #[must_use]
+    pub fn nodes(&self, least: f64) -> Vec<TreeNode> {
+        let row = |leaf: &WatchedLeaf| AttributionRow {
+            path: leaf.path.clone(),
+            arm_ns: leaf.ns,
+            delta_ns: leaf.ns,
+            place: leaf.place.clone(),
+            ..AttributionRow::default()
+        };
+        let rows: Vec<AttributionRow> = self.tree.iter().map(row).collect();
+        let mut nodes = nodes(&rows.iter().collect::<Vec<_>>(), least);
+        if let Some(whole) = nodes.first_mut().filter(|_| self.requests.is_none()) {
+            "a second".clone_into(&mut whole.name);
+        }
+        nodes
+    }
 }
 
 /// Draws the conclusions from what was seen.
@@ -120,6 +160,7 @@ pub fn watched(input: &WatchInput) -> Watched {
         threads: seen.usage.threads,
         ledger: ledger(seen, seconds, requests),
         resources: resources(input),
+        tree: tree(input),
         profile: profile(input, ProfileKind::Cpu),
         waits: profile(input, ProfileKind::OffCpu),
         notes: Vec::new(),
@@ -134,7 +175,7 @@ fn seconds(seen: &WatchedWindow) -> f64 {
 /// The profile of a kind, in nanoseconds per request of its own window, or per second where requests are not known.
 fn profile(input: &WatchInput, kind: ProfileKind) -> Option<ProfileDifference> {
     let (taken, seen) = input.profiles.iter().find(|(profile, _)| profile.kind == kind)?;
-    let each = requests(seen).0.map_or_else(|| seconds(seen), |requests| requests as f64);
+    let each = each(seen);
     // Samples of CPU time divide what was counted, as far as they stand for it; waits were timed themselves.
     let time_ns = match kind {
         ProfileKind::Cpu => {
@@ -146,6 +187,24 @@ fn profile(input: &WatchInput, kind: ProfileKind) -> Option<ProfileDifference> {
     };
     let arm = ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each };
     profile::alone(&arm).map(ProfileDifference::shortened)
+}
+
+/// The tree of CPU time, of a request or of a second.
+fn tree(input: &WatchInput) -> Vec<WatchedLeaf> {
+    let of_cpu = input.profiles.iter().find(|(profile, _)| profile.kind == ProfileKind::Cpu);
+    let sampled =
+        of_cpu.and_then(|(taken, seen)| Some((taken, seen, passes::divides(coverage(taken, seen))?)));
+    let Some((taken, seen, divides)) = sampled else { return Vec::new() };
+    let (each, cpu) = (each(seen), seen.usage.cpu);
+    let cpu_ns = [cpu.user_ns, cpu.total_ns.saturating_sub(cpu.user_ns)].map(|ns| ns as f64 / each);
+    let leaf =
+        |row: AttributionRow| WatchedLeaf { path: row.path, ns: row.arm_ns, place: row.place, via: row.via };
+    of_one(&input.name, taken, cpu_ns, divides).into_iter().map(leaf).collect()
+}
+
+/// What times of a window are divided by: its requests, or its seconds where requests are not known.
+fn each(seen: &WatchedWindow) -> f64 {
+    requests(seen).0.map_or_else(|| seconds(seen), |requests| requests as f64)
 }
 
 /// Share of the CPU time that the samples stand for.

@@ -22,7 +22,7 @@ pub(crate) use readers::{Read, Readable, Readers, Reading};
 pub(crate) use symbols::{kernel_symbols, named};
 pub(crate) use unwind::{Unwinder, stack_pointer};
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -144,6 +144,8 @@ struct Drained {
     /// Times in `chains`.
     dated: usize,
     forks: Forks,
+    /// What processes called themselves last, by their ids.
+    names: BTreeMap<u32, String>,
     /// Samples of CPUs on which nobody ran.
     idle: u64,
     lost: u64,
@@ -315,7 +317,7 @@ impl Samples {
         let begin_ns = own_cpu_ns();
         self.drained.unwind();
         let stalls = if self.drained.dated < MOST_DATED { stalls } else { &[] };
-        let mut profile = symbols::resolve(&self.drained.chains, stalls);
+        let mut profile = symbols::resolve(&self.drained.chains, &self.drained.names, stalls);
         profile.stalls_ns = stalls.iter().map(|[begin, end]| end.saturating_sub(*begin)).collect();
         profile.schema = model::record::SCHEMA_VERSION;
         profile.kind = self.kind;
@@ -441,6 +443,7 @@ impl Drainer {
             PerfRecord::Forked { parent, child, time_ns } => {
                 self.drained.forks.push((time_ns, parent, child));
             }
+            PerfRecord::Named { pid, name } => drop(self.drained.names.insert(pid, name)),
             PerfRecord::Lost(samples) => self.drained.lost += samples,
         }
     }

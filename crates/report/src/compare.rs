@@ -427,7 +427,7 @@ pub(crate) fn functions(findings: &Findings, detail: Detail) -> Document {
         // What differs from round to round comes on top.
         let title =
             format!("{} against {} ({samples}; ± is of sampling alone)", profile.arm, profile.baseline);
-        (Block::Arm { arm: profile.arm.clone(), title }, resources::profile(profile, detail))
+        (Block::Arm { arm: profile.arm.clone(), title }, resources::functions(profile, detail))
     });
     page.flat_map(|(title, tables)| std::iter::once(title).chain(tables)).collect()
 }

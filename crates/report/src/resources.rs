@@ -55,19 +55,24 @@ fn use_row(row: &UseRow) -> [String; 5] {
     ]
 }
 
-/// The tables of a profile. Of one against another the tree has the kinds of work and the packages, and only functions
-/// are left to tell.
+/// The functions of a profile: the tree beside it has the kinds of work and the packages.
+pub(crate) fn functions(difference: &ProfileDifference, detail: Detail) -> Document {
+    tables(difference, &[("function", &difference.functions)], detail)
+}
+
+/// All tables of a profile that has no tree.
 pub(crate) fn profile(difference: &ProfileDifference, detail: Detail) -> Document {
-    let tables = [
+    let all = [
         ("kind of work", &difference.categories),
         ("crate, package or library", &difference.packages),
         ("function", &difference.functions),
     ];
-    let told_elsewhere = if difference.baseline.is_empty() { 0 } else { 2 };
-    let mut blocks: Document = tables[told_elsewhere..]
-        .iter()
-        .flat_map(|(title, rows)| table(difference, title, rows, detail))
-        .collect();
+    tables(difference, &all, detail)
+}
+
+fn tables(difference: &ProfileDifference, all: &[(&str, &Vec<ProfileRow>)], detail: Detail) -> Document {
+    let mut blocks: Document =
+        all.iter().flat_map(|(title, rows)| table(difference, title, rows, detail)).collect();
     if !difference.notes.is_empty() {
         blocks.push(Block::List(difference.notes.clone()));
     }

@@ -1,6 +1,6 @@
 //! The CPU time of a request as a tree, laid out as a table.
 
-use analyse::{AttributionRow, Findings, Place, TreeNode, nodes};
+use analyse::{AttributionRow, Findings, Place, TreeNode, Watched, nodes};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
@@ -53,6 +53,28 @@ fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
     (!nodes.is_empty()).then_some(block)
 }
 
+/// The tree of a server that is compared with none.
+pub(crate) fn of_one(watched: &Watched, detail: Detail) -> Option<Block> {
+    let nodes = watched.nodes(LEAST[usize::from(detail == Detail::Full)]);
+    let whole_ns = nodes.first()?.ns[1];
+    let row = |node: &TreeNode| {
+        let ns = node.ns[1];
+        let share = format!("{:.0} %", ns / whole_ns.max(f64::MIN_POSITIVE) * 100.0);
+        [indented(node), format_ns(ns), share, place(node)]
+    };
+    Some(Block::table(["CPU time of", "time", "share", "where"], nodes.iter().map(row).collect()))
+}
+
+/// The name of a node, moved in by its depth with spaces that no format takes away.
+fn indented(node: &TreeNode) -> String {
+    format!("{}{}", "\u{a0}\u{a0}".repeat(node.depth), node.name)
+}
+
+/// Where a node is, where that says more than its name.
+fn place(node: &TreeNode) -> String {
+    node.place.as_ref().filter(|place| says_more(place, &node.name)).map_or_else(String::new, at)
+}
+
 fn row(node: &TreeNode) -> [String; 7] {
     let [from, to] = node.ns;
     let counts =
@@ -61,14 +83,13 @@ fn row(node: &TreeNode) -> [String; 7] {
         format!("{}, {}", signed(more, false), signed(dearer, false))
     });
     [
-        // A space that no format takes away.
-        format!("{}{}", "\u{a0}\u{a0}".repeat(node.depth), node.name),
+        indented(node),
         format_ns(from),
         format_ns(to),
         format!("{} ± {}", signed(to - from, false), format_ns(node.delta_se_ns)),
         counts,
         parts,
-        node.place.as_ref().filter(|place| says_more(place, &node.name)).map_or_else(String::new, at),
+        place(node),
     ]
 }
 

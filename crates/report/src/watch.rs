@@ -5,6 +5,7 @@ use model::units::format_ns;
 
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
+use crate::tree;
 
 /// Rows of the ledger on a short page: the times; the counts come behind them.
 const SHORT_LEDGER: usize = 4;
@@ -21,7 +22,8 @@ pub(crate) fn document(watched: &Watched, detail: Detail) -> Document {
     if let Some(profile) = &watched.profile {
         let samples = profile.arm_samples;
         page.push(Block::Heading(format!("Where the CPU time of a {each} goes ({samples} samples)")));
-        page.extend(resources::profile(profile, detail));
+        page.extend(tree::of_one(watched, detail));
+        page.extend(resources::functions(profile, detail));
     }
     if let Some(waits) = &watched.waits {
         page.push(Block::Heading(format!("Where its threads wait, for each {each}")));

@@ -5,6 +5,7 @@ mod hour;
 mod lateness;
 mod protocols;
 mod tool;
+mod turns;
 mod wire;
 
 use anyhow::ensure;
@@ -52,7 +53,9 @@ enum Row {
     Job,
     /// CPU per request of users with two steps, beside single requests
     Scenario,
-    /// CPU per request of five endpoints in a file of requests, beside one
+    /// CPU per request of five paths in a file of requests, beside one
+    Paths,
+    /// CPU per request and send lag of several servers in turns, beside one
     Endpoints,
     /// CPU per request over HTTP/1.1 and TLS, beside h2load
     Tls,
@@ -88,7 +91,7 @@ impl Row {
     /// slices: a bar of a few hundredths needs them, and what drifts is the same for both.
     fn slices(self) -> (u32, u32) {
         match self {
-            Self::Job | Self::Scenario | Self::Endpoints => (24, 2),
+            Self::Job | Self::Scenario | Self::Paths | Self::Endpoints => (24, 2),
             Self::Tls | Self::Http2 | Self::Http3 | Self::Grpc | Self::Websocket => (12, 3),
             _ => (8, 6),
         }
@@ -222,7 +225,8 @@ impl Bench {
             Row::Pipeline => self.pipeline(),
             Row::Job => self.job(),
             Row::Scenario => self.scenario(),
-            Row::Endpoints => self.endpoints(),
+            Row::Paths => self.paths(),
+            Row::Endpoints => turns::run(self),
             Row::Tls => protocols::tls(self),
             Row::Http2 => protocols::http2(self),
             Row::Http2Tls => protocols::http2_tls(self),
@@ -265,12 +269,12 @@ impl Bench {
         Ok(self.compared("Users with two steps beside single requests", &taken, taken.rows(), &bars))
     }
 
-    /// What it costs that requests are of several endpoints, which nothing fills.
-    fn endpoints(&self) -> anyhow::Result<String> {
+    /// What it costs that requests are of several paths, which nothing fills.
+    fn paths(&self) -> anyhow::Result<String> {
         let taken = self.tools(&Load::closed(self.window_s), &tool::LISTS)?;
         let bars = [taken.bar(Tool::Several, Tool::One, 1.02)];
         let table = page::table(&protocols::BESIDE, &taken.rows_beside(Tool::Several));
-        Ok(self.section("Five endpoints beside one", &taken.present, "", &table, &bars))
+        Ok(self.section("Five paths beside one", &taken.present, "", &table, &bars))
     }
 
     /// The open loop, with the published figures of tools that are not run.

@@ -84,6 +84,8 @@ pub enum Seen {
         what: Ending,
         /// Its CPU time.
         ns: Both,
+        /// Names of those that used most of it, largest first, where they are known.
+        names: Vec<String>,
     },
     /// Leaves of the tree that are of one cause.
     Leaves {

@@ -321,8 +321,21 @@ fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
 
 /// Both arms leaf by leaf, largest change first.
 pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Leaf, AttributionRow)> {
+    rows_of(arm, spread::by_caller(trees), done)
+}
+
+/// A server that is compared with none, leaf by leaf, largest first. `cpu_ns` is its user and system time; where the kernel was sampled,
+/// samples divide their sum between both.
+pub(crate) fn of_one(name: &str, profile: &Profile, cpu_ns: [f64; 2], divides: f64) -> Vec<AttributionRow> {
+    let cpu_ns = if profile.kernel { sides::by_samples(profile, cpu_ns.iter().sum()) } else { cpu_ns };
+    let one = tree(&Samples { profiles: vec![profile], cpu_ns, cpu_se_ns: [0.0; 2], divides });
+    let done = Done::default();
+    rows_of(name, [Tree::new(), one], [&done, &done]).into_iter().map(|(_, row)| row).collect()
+}
+
+fn rows_of(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Leaf, AttributionRow)> {
     // Small functions are one leaf of their package, and small packages one of their kind of work.
-    let trees = together(together(spread::by_caller(trees)));
+    let trees = together(together(trees));
     let [from, to] = &trees;
     let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
     let within = trees.each_ref().map(Within::new);

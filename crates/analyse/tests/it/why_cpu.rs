@@ -1,7 +1,7 @@
 //! Causes of CPU time: what was sampled, what was counted beside it, and what came and went.
 
 use analyse::Grade;
-use model::record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
+use model::record::{Counts, ENDED, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
 
 use crate::support::{analyse, asks_others, change, kernel_frame};
 use crate::why::{Plant, named, planted};
@@ -25,7 +25,7 @@ const KERNEL: [&str; 15] = [
     "[waiting for a CPU]",
 ];
 
-/// A profile of stacks, outermost function first, with samples.
+/// A profile of stacks, outermost function first, with samples; behind [`ENDED`] stands what a process that ended called itself.
 pub(crate) fn profile(stacks: &[(&str, u64)]) -> Profile {
     let is_kernel = |name: &str| KERNEL.iter().any(|begin| name.starts_with(begin));
     let mut profile = Profile {
@@ -37,12 +37,20 @@ pub(crate) fn profile(stacks: &[(&str, u64)]) -> Profile {
     };
     for (folded, samples) in stacks {
         let first = profile.frames.len() as u32;
-        profile.frames.extend(folded.split(';').map(|name| Frame {
-            name: name.to_owned(),
-            module: if is_kernel(name) { "[kernel]" } else { "server" }.to_owned(),
-            kernel: is_kernel(name),
-            resolved: true,
-            ..Frame::default()
+        profile.frames.extend(folded.split(';').map(|name| {
+            let ended = name.strip_prefix(ENDED);
+            let module = match ended {
+                Some(_) => ENDED,
+                None if is_kernel(name) => "[kernel]",
+                None => "server",
+            };
+            Frame {
+                name: ended.unwrap_or(name).to_owned(),
+                module: module.to_owned(),
+                kernel: is_kernel(name),
+                resolved: ended.is_none(),
+                ..Frame::default()
+            }
         }));
         profile.samples += samples;
         profile
@@ -83,7 +91,9 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
         ("main;serve;price_of_everything", "own_code"),
         ("main;serve;wait_for;__vdso_clock_gettime", "busy_wait"),
-        (model::record::ENDED, "child_processes"),
+        ("[ended]0x0", "child_processes"),
+        ("[ended]grep", "child_processes"),
+        ("main;serve;parse_extended", "own_code"),
     ] {
         let findings = analyse(&sampled(function));
         let causes = named(&findings);
@@ -92,6 +102,8 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         assert!((causes[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", causes[0]);
         assert_eq!(causes[0].grade, Grade::ConsistentWith);
         let leaf = function.rsplit(';').next().unwrap();
+        // One whose name is not known is told as what it is.
+        let leaf = leaf.strip_prefix(ENDED).map_or(leaf, |name| if name == "0x0" { ENDED } else { name });
         assert!(causes[0].text.contains(leaf), "{}", causes[0].text);
     }
 }
@@ -127,6 +139,15 @@ fn what_came_and_went_is_named_by_its_time() {
         // Of 10 µs, that is what two clocks may differ by.
         assert_eq!(ids(300), []);
     }
+}
+
+#[test]
+fn processes_that_ended_are_told_by_name() {
+    let mut run = sampled("[ended]grep");
+    change(&mut run, "pr", 0, |window| window.target.ended_processes_ns = 9000 * window.load.requests);
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert!(first.text.contains("processes that began and ended (grep): 9.00 µs"), "{}", first.text);
 }
 
 #[test]
@@ -260,6 +281,34 @@ fn where_no_part_is_sure_the_side_is_said() {
     assert!(last.text.contains("as a whole") && last.text.contains("standard error"), "{}", last.text);
     let left = findings.unattributed_share.unwrap();
     assert!(left.abs() < 0.1, "{left}: {:?}", findings.causes);
+}
+
+#[test]
+fn samples_that_are_too_few_for_a_gap_are_said_to_be_and_taken_longer_where_that_can_be() {
+    for (flag, words) in [
+        ("--quick", "; without --quick stacks are sampled longer\nwhyslow compare main pr"),
+        ("--no-open", ""),
+    ] {
+        let functions =
+            ["main;serve;store;__memmove_avx_unaligned_erms", "main;serve;parse;malloc", "main;serve;render"];
+        let mut run = sampled_beside(Plant { user_ns: 300.0, ..Plant::NONE }, &functions);
+        run.manifest.command = ["whyslow", "compare", "main", "pr", flag].map(str::to_owned).to_vec();
+        let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+        for profile in profiles.filter_map(|pass| pass.profile.as_mut()) {
+            for stack in &mut profile.stacks {
+                stack.samples =
+                    if stack.samples == 300 && profile.samples > 1000 { 1 } else { stack.samples / 20 };
+            }
+            profile.samples = profile.stacks.iter().map(|stack| stack.samples).sum();
+        }
+        let findings = analyse(&run);
+        let ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.name()).collect();
+        assert_eq!(ids, ["program_as_a_whole"], "{:?}", findings.causes);
+        let said = format!(
+            "100 and 78 samples are too few to divide what pr differs by: each part may be chance{words}"
+        );
+        assert_eq!(findings.next.as_deref(), Some(&*said));
+    }
 }
 
 /// The kernel's time goes up and down by more than it differs, and so do its parts.

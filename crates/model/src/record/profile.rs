@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Module and name of what ran in a process that was gone before its functions could be named.
+/// Module of what ran in a process that was gone before its functions could be named. The name is that of the process where it is known.
 pub const ENDED: &str = "[ended]";
 /// Name of what stands, innermost, for the wait of a thread that was ready to run.
 pub const RUN_QUEUE: &str = "[waiting for a CPU]";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 const RECORD_LOST: u32 = 2;
+const RECORD_COMM: u32 = 3;
 const RECORD_FORK: u32 = 7;
 const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
@@ -43,6 +44,8 @@ pub(crate) enum PerfRecord {
     Came { tid: u32, time_ns: u64 },
     /// A process began another one.
     Forked { parent: u32, child: u32, time_ns: u64 },
+    /// What a process calls itself from now on, as it does when it becomes another program.
+    Named { pid: u32, name: String },
     /// Samples that found no room.
     Lost(u64),
 }
@@ -55,7 +58,7 @@ impl PerfRecord {
             | Self::Left { time_ns, .. }
             | Self::Came { time_ns, .. }
             | Self::Forked { time_ns, .. } => *time_ns,
-            Self::Lost(_) => 0,
+            Self::Named { .. } | Self::Lost(_) => 0,
         }
     }
 }
@@ -76,6 +79,11 @@ pub(crate) fn perf_records(mut bytes: &[u8]) -> impl Iterator<Item = PerfRecord>
                     // A thread belongs to the process that began it.
                     if let Some(forked) = forked(body)? {
                         return Some(forked);
+                    }
+                }
+                RECORD_COMM => {
+                    if let Some(named) = process_named(body)? {
+                        return Some(named);
                     }
                 }
                 RECORD_LOST => return Some(PerfRecord::Lost(word64(body, 8)?)),
@@ -131,6 +139,14 @@ fn switch(body: &[u8], flags: u16) -> Option<PerfRecord> {
 fn forked(body: &[u8]) -> Option<Option<PerfRecord>> {
     let (child, parent, time_ns) = (word32(body, 0)?, word32(body, 4)?, word64(body, 16)?);
     Some((child != parent).then_some(PerfRecord::Forked { parent, child, time_ns }))
+}
+
+/// `pid`, `tid`, the name up to its first 0; nothing where it is a thread beside others that is named.
+fn process_named(body: &[u8]) -> Option<Option<PerfRecord>> {
+    let (pid, tid) = (word32(body, 0)?, word32(body, 4)?);
+    let name = body.get(8..)?.split(|byte| *byte == 0).next()?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    Some((pid == tid).then_some(PerfRecord::Named { pid, name }))
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {

@@ -230,6 +230,11 @@ fn perf_records_are_read_until_one_is_cut() {
     ];
     let found: Vec<PerfRecord> = perf_records(&forks.concat()).collect();
     assert_eq!(found, [PerfRecord::Forked { parent: 7, child: 9, time_ns: 55 }]);
+    // Process 9 becomes another program; a thread of it, which only says what it is for, is passed over.
+    let name = u64::from_le_bytes(*b"grep\0xyz");
+    let names = [perf_record(3, 0, &[9 | 9 << 32, name, 57]), perf_record(3, 0, &[9 | 10 << 32, name, 58])];
+    let found: Vec<PerfRecord> = perf_records(&names.concat()).collect();
+    assert_eq!(found, [PerfRecord::Named { pid: 9, name: "grep".to_owned() }]);
     // A chain longer than its record, and a size below that of a header, end it.
     assert_eq!(perf_records(&perf_record(9, 0, &[7, 99, 6, 1])).count(), 0);
     assert_eq!(perf_records(&[9, 0, 0, 0, 0, 0, 3, 0, 0, 0]).count(), 0);

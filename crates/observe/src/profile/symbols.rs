@@ -43,9 +43,10 @@ const PLACES_SHOWN: usize = 5;
 /// Share of samples in one module without symbols from which on it is reported.
 const UNNAMED_SHARE: f64 = 0.05;
 
-/// A profile with everything that follows from the stacks, what was seen during `stalls` kept apart.
-pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
-    let names = Names::new(chains);
+/// A profile with everything that follows from the stacks, what was seen during `stalls` kept apart. Of processes that ended,
+/// `called` has what they called themselves.
+pub(super) fn resolve(chains: &Chains, called: &BTreeMap<u32, String>, stalls: &[[u64; 2]]) -> Profile {
+    let names = Names::new(chains, called);
     // Samples in all and during stalls.
     let mut stacks: BTreeMap<Vec<u32>, [u64; 2]> = BTreeMap::new();
     // Samples whose callers are unknown, by the module that they were in.
@@ -93,7 +94,7 @@ pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
 /// process and its chain.
 pub(crate) fn named(stacks: &[(u32, Vec<u64>)]) -> (Vec<Frame>, Vec<Vec<u32>>) {
     let keys = stacks.iter().map(|(pid, chain)| ((*pid, chain.clone(), false), StackWeight::default()));
-    let names = Names::new(&keys.collect());
+    let names = Names::new(&keys.collect(), &BTreeMap::new());
     let stack = |(pid, chain): &(u32, Vec<u64>)| {
         let (kernel, user) = split_chain(chain);
         [names.user(*pid, &user), names.kernel(&kernel)].concat()
@@ -193,6 +194,8 @@ struct Names {
     go: HashMap<u32, Option<GoNames>>,
     /// Names of what Java virtual machines compiled, likewise.
     java: HashMap<u32, Option<JavaNames>>,
+    /// What processes called themselves that had ended.
+    called: BTreeMap<u32, String>,
 }
 
 /// Bytes before an address at which its line is looked for, where it has none of its own: of one, two and more instructions.
@@ -225,7 +228,7 @@ fn lines_before(
 
 impl Names {
     /// Looks up every address of `chains`, process by process.
-    fn new(chains: &Chains) -> Self {
+    fn new(chains: &Chains, called: &BTreeMap<u32, String>) -> Self {
         let mut names = Self {
             symbolizer: Symbolizer::new(),
             kernel_symbols: kernel_symbols(),
@@ -238,6 +241,7 @@ impl Names {
             jit: HashMap::new(),
             go: HashMap::new(),
             java: HashMap::new(),
+            called: called.clone(),
         };
         let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, chain, _) in chains.keys() {
@@ -312,7 +316,10 @@ impl Names {
             let (file, line) = (symbol.file.clone(), symbol.line);
             return Some(Frame { name, module, kernel: false, resolved: true, file, line });
         }
-        let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place(ENDED, 0)) };
+        let Some(Some(maps)) = self.maps.get(&pid) else {
+            let ended = place(ENDED, 0);
+            return Some(Frame { name: self.called.get(&pid).cloned().unwrap_or(ended.name), ..ended });
+        };
         let mapping = maps.iter().find(|map| (map.begin..map.end).contains(&address))?;
         let offset = address - mapping.begin + mapping.offset;
         match mapping.path.as_str() {

@@ -51,6 +51,8 @@ const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+/// What processes call themselves, when that changes.
+const RECORD_NAMES: u64 = 1 << 9;
 const RECORD_TASKS: u64 = 1 << 13;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const EXCLUDE_CHAIN_KERNEL: u64 = 1 << 21;
@@ -118,7 +120,14 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | copied,
         sample_regs_user: if copies { user_registers() } else { 0 },
         sample_stack_user: stack,
-        flags: DISABLED | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | heirs | mode | more,
+        flags: DISABLED
+            | EXCLUDE_HYPERVISOR
+            | RECORD_NAMES
+            | SAMPLE_ID_ALL
+            | USE_CLOCK_ID
+            | heirs
+            | mode
+            | more,
         // One clock for all CPUs, as threads move between them.
         clock_id: libc::CLOCK_MONOTONIC,
         ..Attr::default()

@@ -34,7 +34,7 @@ pub(super) fn words(seen: &Seen) -> String {
         }
         Seen::Collecting(ns) => format!("garbage collection: {}", against(*ns)),
         Seen::NoCompiler => "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
-        Seen::Ended { what, ns } => ended(*what, *ns),
+        Seen::Ended { what, ns, names } => ended(*what, *ns, names),
         Seen::Leaves { cause, ns, error_ns, most } => leaves(*cause, &difference(*ns, *error_ns), most),
         Seen::OnlyThere { place, package, ns, error_ns } => {
             only_there(&place.function, package, &difference(*ns, *error_ns))
@@ -140,13 +140,14 @@ fn hand_over([futexes, pipes, switches]: [&Option<f64>; 3]) -> String {
     format!("hand-over between threads: {more} a request")
 }
 
-fn ended(what: Ending, [slow, fast]: Both) -> String {
+fn ended(what: Ending, [slow, fast]: Both, names: &[String]) -> String {
     let what = match what {
         Ending::Processes => "processes",
         Ending::Threads => "threads",
     };
     let [slow, fast] = [slow, fast].map(format_ns);
-    format!("{what} that began and ended: {slow} of CPU a request in them against {fast}")
+    let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    format!("{what} that began and ended{names}: {slow} of CPU a request in them against {fast}")
 }
 
 fn leaves(cause: CauseId, difference: &str, most: &[LeafSeen]) -> String {

@@ -87,6 +87,11 @@ fn a_profile_is_taken_where_it_may_be() {
     assert!(cost.is_some(), "{found}");
     let (categories, packages) = (sum("categories"), sum("packages"));
     assert!(categories > 500.0 && (categories - packages).abs() < 0.01 * packages, "{found}");
+    // Every sample is in one leaf of its tree: the leaves sum to what the tables sum to.
+    let leaves = found["tree"].as_array().unwrap();
+    let tree: f64 = leaves.iter().map(|leaf| leaf["ns"].as_f64().unwrap()).sum();
+    assert!((tree - categories).abs() < 0.01 * categories, "{tree} {found}");
+    assert!(leaves.iter().any(|leaf| leaf["path"][0] == "kernel" && leaf["path"][2] == "TCP"), "{found}");
     let stacks = std::fs::read_to_string(file).unwrap();
     let samples: u64 =
         stacks.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();

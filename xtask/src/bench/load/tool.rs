@@ -42,14 +42,14 @@ const REQUESTS: &str = "\
 ### cart\n# @weight 2\nGET /plaintext\nX-User: {user}\n\n\
 ### plain\nGET /plaintext\nX-Id: 0\n";
 /// Requests of [`Tool::Several`], whose paths differ by what the server does not look at.
-const ENDPOINTS: &str = "\
+const PATHS: &str = "\
 ### items\n# @weight 5\nGET /plaintext?items\n\n\
 ### users\n# @weight 4\nGET /plaintext?users\n\n\
 ### orders\n# @weight 3\nGET /plaintext?orders\n\n\
 ### carts\n# @weight 2\nGET /plaintext?carts\n\n\
 ### root\nGET /plaintext?root\n";
 /// The request of [`Tool::One`].
-const ENDPOINT: &str = "### items\nGET /plaintext?items\n";
+const PATH: &str = "### items\nGET /plaintext?items\n";
 /// What fills [`REQUESTS`].
 const DATA: &str = "id,user\n17,ann\n4711,bob\n8,charlotte\n234567,dave\n";
 
@@ -63,9 +63,9 @@ pub(super) enum Tool {
     InLots,
     /// whyslow with users of two steps, the second of which needs a value of the first one's answer.
     Steps,
-    /// whyslow with the requests of [`ENDPOINTS`].
+    /// whyslow with the requests of [`PATHS`].
     Several,
-    /// whyslow with a file of one request, [`ENDPOINT`].
+    /// whyslow with a file of one request, [`PATH`].
     One,
     /// whyslow over another protocol.
     Over(Wire),
@@ -115,8 +115,8 @@ impl Tool {
             Self::Filled => "whyslow load --requests --data",
             Self::InLots => "whyslow load --slack 1ms",
             Self::Steps => "whyslow load --scenario",
-            Self::Several => "whyslow load --requests, five endpoints",
-            Self::One => "whyslow load --requests, one endpoint",
+            Self::Several => "whyslow load --requests, five paths",
+            Self::One => "whyslow load --requests, one path",
             Self::Over(wire) => wire.name(),
             Self::Wrk => "wrk",
             Self::H2load | Self::H2loadOver(_) => "h2load",
@@ -202,8 +202,8 @@ impl Tool {
             Self::Filled => filled()?,
             Self::InLots => format!("--slack {SLACK}"),
             Self::Steps => format!("--scenario {}", scenario()?),
-            Self::Several => format!("--requests {}", written("endpoints.http", ENDPOINTS)?),
-            Self::One => format!("--requests {}", written("endpoint.http", ENDPOINT)?),
+            Self::Several => format!("--requests {}", written("paths.http", PATHS)?),
+            Self::One => format!("--requests {}", written("path.http", PATH)?),
             _ => String::new(),
         })
     }

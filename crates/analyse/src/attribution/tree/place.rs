@@ -1,6 +1,6 @@
 //! Which leaf a stack belongs to: one table for each question, asked in a fixed order, so that each stack has one answer.
 
-use model::record::{Frame, Profile, SPINNING, Stack, call_name};
+use model::record::{ENDED, Frame, Profile, SPINNING, Stack, call_name};
 
 use super::table::{
     CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERRUPTS, Interpreter, ON, On, evaluating, interpreter,
@@ -183,6 +183,7 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
             let interrupted = kernel.iter().any(|frame| is(INTERRUPTS, frame));
             if interrupted && does.is_of_packets() { Leaf::Interrupt { does } } else { Leaf::Entry { does } }
         }
+        () if !outermost.resolved => Leaf::Kernel { function: HIDDEN.to_owned() },
         () => Leaf::Kernel { function: brief(&outermost.name) },
     }
 }
@@ -210,6 +211,9 @@ pub(super) fn interpreted<'a>(profile: &'a Profile, module: &'a str) -> impl Ite
     met.filter(move |stack| stack.samples > 0 && is_of(stack))
 }
 
+/// What stands for all functions of a kernel that does not tell their names: of addresses nobody knows what they do.
+const HIDDEN: &str = "names hidden by kernel.kptr_restrict";
+
 /// The leaf of an interpreter at work on functions of which nothing was read.
 fn unread(profile: &Profile, frames: &[&Frame]) -> Option<Leaf> {
     let innermost = frames.last()?;
@@ -232,8 +236,12 @@ fn of_program(frames: &[&Frame]) -> Leaf {
     Leaf::Program { work, package, function: named(frame), line: frame.file.clone().zip(frame.line) }
 }
 
-/// A function's name; of what has none, as some code that the JVM makes, that of its module: one address is not a function.
+/// A function's name; of what has none, as some code that the JVM makes, that of its module: one address is not a function. Of a
+/// process that ended, what it called itself.
 pub(super) fn named(frame: &Frame) -> String {
+    if frame.module == ENDED && !frame.name.starts_with("0x") {
+        return frame.name.clone();
+    }
     match frame.resolved && !frame.name.is_empty() {
         true => brief(&frame.name),
         false => format!("[{}]", frame.module.trim_matches(['[', ']'])),

@@ -77,6 +77,13 @@ fn by_samples_too(samples: Samples<'_>) -> Samples<'_> {
     Samples { cpu_ns: [share * whole_ns, (1.0 - share) * whole_ns], cpu_se_ns, ..samples }
 }
 
+/// User and system time of so much CPU time, as the samples of one profile divide it.
+pub(super) fn by_samples(profile: &Profile, whole_ns: f64) -> [f64; 2] {
+    let (own, all) = counted(profile);
+    let user_ns = whole_ns * own / all.max(1.0);
+    [user_ns, whole_ns - user_ns]
+}
+
 /// Samples of a profile in the program itself, and all of them.
 fn counted(profile: &Profile) -> (f64, f64) {
     let (mut own, mut all) = (0, 0);

@@ -193,6 +193,27 @@ fn leaves_of_random_stacks_sum_to_the_whole_and_each_sample_is_in_one() {
 }
 
 #[test]
+fn a_kernel_that_hides_its_names_is_one_leaf_that_says_so() {
+    let mut profile = profile(&[
+        ("main;work", 100),
+        ("main;write|0xffffffff81e00130;0xffffffff81003c20", 60),
+        ("main|0xffffffff81e01290;0xffffffff8100aaaa", 40),
+    ]);
+    profile.kernel_symbols = false;
+    profile.frames.iter_mut().filter(|frame| frame.kernel).for_each(|frame| frame.resolved = false);
+    let rows = super::of_one("a", &profile, [900.0, 100.0], 1.0);
+    let told: Vec<(String, f64)> = rows.iter().map(|row| (row.path.join(" > "), row.arm_ns)).collect();
+    assert_eq!(
+        told,
+        [
+            ("user > own code > server > work".to_owned(), 500.0),
+            ("kernel > other > names hidden by kernel.kptr_restrict".to_owned(), 500.0),
+        ],
+        "by samples, which are even"
+    );
+}
+
+#[test]
 fn a_change_is_more_of_it_and_dearer_each_and_both_sum_to_it() {
     for (counts, ns, expected) in [
         ([1.0, 0.07], [4300.0, 301.0], Some([-3999.0, 0.0])),

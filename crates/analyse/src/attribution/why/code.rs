@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
-use model::record::is_compiler;
+use model::record::{ENDED, is_compiler};
 
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
 use crate::attribution::seen::{Ending, Seen};
-use crate::attribution::tree::Place;
+use crate::attribution::tree::place::Leaf;
+use crate::attribution::tree::{Place, SMALL_ONES};
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
@@ -125,6 +126,26 @@ pub(super) fn ended_suspect(pair: &Pair, id: CauseId) -> Option<Suspect> {
     found.into_iter().next()
 }
 
+/// What processes called themselves that had ended, of which most was sampled in the slower arm.
+fn names_of_ended(pair: &Pair, id: CauseId) -> Vec<String> {
+    /// Names that are told.
+    const MOST: usize = 3;
+    let mut by: Vec<(&str, f64)> = Vec::new();
+    for (leaf, row) in pair.tree.iter().copied() {
+        if let Leaf::Program { package, function, .. } = leaf
+            && id == CauseId::ChildProcesses
+            && package == ENDED
+            && !function.starts_with('[')
+            && function != SMALL_ONES
+            && pair.sign * row.delta_ns > 0.0
+        {
+            by.push((function, pair.sign * row.delta_ns));
+        }
+    }
+    by.sort_by(|a, b| b.1.total_cmp(&a.1));
+    by.into_iter().take(MOST).map(|(name, _)| name.to_owned()).collect()
+}
+
 /// CPU time of what ended, beyond that of the other arm.
 fn ended(pair: &Pair, id: CauseId, what: Ending, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(time);
@@ -138,7 +159,7 @@ fn ended(pair: &Pair, id: CauseId, what: Ending, time: fn(&Evidence) -> f64) -> 
         idle_ns: 0.0,
         // Who begins one takes time for it, and each is switched to, which is not in its own time.
         ns: slow - fast + super::counts::switching(pair) * super::waits::share_of_begun(pair),
-        seen: vec![Seen::Ended { what, ns: [slow, fast] }],
+        seen: vec![Seen::Ended { what, ns: [slow, fast], names: names_of_ended(pair, id) }],
         usual: false,
     })
 }

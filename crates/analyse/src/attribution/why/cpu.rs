@@ -147,9 +147,7 @@ impl Known {
         let of_program = leaf.is_user() && self.interpreted;
         Some(match leaf {
             Leaf::NotSampled { .. } => return self.ended,
-            Leaf::Program { function, .. } if function.contains(ENDED.trim_matches(['[', ']'])) => {
-                CauseId::ChildProcesses
-            }
+            Leaf::Program { package, .. } if package == ENDED => CauseId::ChildProcesses,
             _ if of_program => CauseId::Interpreter,
             Leaf::Under { .. } => CauseId::OwnCode,
             _ if self.polls && (reads_clock(leaf) || spins(leaf)) => CauseId::BusyWait,
