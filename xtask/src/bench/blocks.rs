@@ -35,6 +35,11 @@ impl Blocks {
         descriptive::median(&values)
     }
 
+    /// The sum over blocks.
+    pub(crate) fn sum(&self, arm: &str) -> Option<f64> {
+        Some(self.0.get(arm)?.values().sum())
+    }
+
     /// How many blocks gave a figure of `arm`.
     pub(crate) fn count(&self, arm: &str) -> usize {
         self.0.get(arm).map_or(0, BTreeMap::len)

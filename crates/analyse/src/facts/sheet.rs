@@ -154,13 +154,18 @@ impl<'a> Sheet<'a> {
     }
 
     /// One value for each valid round of `arm`: `(block, value)`. Where a block has too few answers for a percentile, one for each
-    /// group of as many blocks as have enough together: `(first block of the group, value)`.
+    /// group of as many blocks as have enough together: `(first block of the group, value)`. None where there are too few groups: of a
+    /// longer first block alone it would be a choice.
     pub(crate) fn values(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
         let Some(index) = self.condition_of(metric) else { return Vec::new() };
         let grouped = metric.quantile().and_then(|quantile| Some((quantile, self.grouped(index, quantile)?)));
         match grouped {
             Some((quantile, each)) => self.of_groups(arm, index, quantile, each),
-            None => self.figures(arm, index, |window| metric.value_in(window)),
+            None => {
+                let figures = self.figures(arm, index, |window| metric.value_in(window));
+                let of_all = figures.len() == self.rounds_of(arm).count();
+                if of_all || metric.quantile().is_none() { figures } else { Vec::new() }
+            }
         }
     }
 

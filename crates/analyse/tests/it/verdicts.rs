@@ -82,6 +82,18 @@ fn a_percentile_for_which_a_block_has_too_few_answers_is_that_of_several() {
 }
 
 #[test]
+fn a_percentile_that_a_longer_first_block_alone_has_is_left_out() {
+    let mut run = with_few_answers(8);
+    for record in run.rounds.iter_mut().filter(|record| record.round.block == 0) {
+        record.windows[1].load.response_ns = testkit::percentiles(12_000, 150_000);
+    }
+    let findings = analyse(&run);
+    assert_eq!(row(&findings, "pr", Metric::P99).blocks, 0);
+    let shown = &findings.arms.iter().find(|arm| arm.name == "main").unwrap().latency_ns;
+    assert!(shown.p90.is_some() && shown.p99.is_none(), "{shown:?}");
+}
+
+#[test]
 fn the_interval_is_around_the_truth() {
     let mut covered = 0;
     for seed in 1..=40 {

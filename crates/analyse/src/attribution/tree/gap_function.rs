@@ -38,8 +38,22 @@ const FASTER_GROWN: f64 = 1.5;
 /// The module of code that was compiled as it ran, such as Node's.
 const JIT: &str = "[jit]";
 
-/// Where programs begin (C, Go, Python): all of them is under that.
-const BEGINNINGS: [&str; 3] = ["main", "main.main", "<module>"];
+/// Where programs and threads begin (C, Go, Python, OCaml): all of them is under that.
+const BEGINNINGS: [&str; 13] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "main",
+    "start_thread",
+    "runtime.main",
+    "main.main",
+    "<module>",
+    "caml_main",
+    "caml_startup",
+    "caml_startup_common",
+    "caml_start_program",
+    "caml_program",
+];
 
 /// A function under which most of a gap in CPU time is: seen in one arm only, or grown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -375,6 +389,18 @@ mod tests {
         let (function, slower, share) = found(&PLAIN, &logs, 1000.0, true).unwrap();
         assert_eq!((function.as_str(), slower.as_str()), ("log", "arm"));
         assert!((share - 1.5).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn where_a_program_begins_is_no_function_of_it() {
+        // Of another language, whose runtime begins in its own way.
+        for beginnings in ["_start;__libc_start_call_main", "caml_main;caml_start_program", "start_thread"] {
+            let arm: Vec<String> =
+                ["serve;render", "log;format"].map(|rest| format!("{beginnings};{rest}")).to_vec();
+            let arm = [(&*arm[0], 100), (&*arm[1], 100), ("main;serve|__x64_sys_write", 100)];
+            let (function, ..) = found(&PLAIN, &arm, 1000.0, true).unwrap();
+            assert_eq!(function, "log", "{beginnings}");
+        }
     }
 
     #[test]

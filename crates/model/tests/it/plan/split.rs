@@ -91,3 +91,18 @@ fn blocks_end_in_time_but_never_before_an_interval_has_enough() {
     looks.design.blocks = Blocks::Looks { first: 8, max: 24 };
     assert!(looks.has_time(20, 1000.0, 4.0, 12.0) && looks.whole_s().is_none(), "no quick run");
 }
+
+#[test]
+fn connections_that_overflow_a_listen_queue_take_their_time_in_every_block() {
+    let seconds = |connections| {
+        let mut plan = quick(1);
+        plan.workload.job.connections = connections;
+        // Of so many cycles: without a number the plan would make more of each block that takes longer to begin.
+        plan.design.turns = Turns::Slices { cycles: Some(4), slice: Some(SHORT) };
+        plan.design.blocks = Blocks::Fixed { blocks: 8 };
+        plan.block_seconds()
+    };
+    assert!((seconds(1024) - seconds(64)).abs() < 1e-9);
+    // Of each of two arms 10 000.
+    assert!((seconds(11_024) - seconds(64) - 20.0).abs() < 1e-9, "{} {}", seconds(11_024), seconds(64));
+}

@@ -51,7 +51,8 @@ pub(in crate::compare) fn seconds(plan: &Plan, fitted: &Fitted) -> f64 {
     let compiling = (0..plan.arms.len()).map(|arm| fitted.warming_of(plan, arm).class);
     let compiling = compiling.filter(|class| *class == WarmupClass::Jit);
     let warming: f64 = compiling.map(|class| plan.warming_s(class, plan.usual_slice())).sum();
-    warming + plan.arms.len() as f64 * (START_S + NAMES_S + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
+    let begin_s = START_S + plan.opening_s() + NAMES_S;
+    warming + plan.arms.len() as f64 * (begin_s + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
 }
 
 /// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples, where
