@@ -24,8 +24,9 @@ const WRONG_LIMIT: Duration = Duration::from_secs(3);
 /// How long a server may listen on other ports alone before they count as its ports: some open one for their own purposes
 /// first, and load for some seconds more.
 const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
-/// Between two looks at where it listens, which read all of `/proc`.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// From the start to the first look at where it listens, which reads all of `/proc`; each later one comes after twice as long, up to the
+/// second of these.
+const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
 /// What one question to a target brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,21 +78,28 @@ pub fn wait_until<T>(
 /// Since when a server has listened on other ports alone.
 struct Elsewhere {
     looked: Instant,
+    /// From the last look to the next.
+    pause: Duration,
+    /// Whether it listened on another loopback address alone at the last look; one that opens several opens them one by one.
+    beside: bool,
     since: Option<Instant>,
 }
 
 impl Elsewhere {
     fn since(begin: Instant) -> Self {
-        Self { looked: begin, since: None }
+        Self { looked: begin, pause: LOOKS[0], beside: false, since: None }
     }
 
     fn is_settled(&mut self, process: &Process, addr: SocketAddr) -> bool {
-        if self.looked.elapsed() >= LOOK_EVERY {
+        if self.looked.elapsed() >= self.pause {
             self.looked = Instant::now();
+            self.pause = (2 * self.pause).min(LOOKS[1]);
             let ports = listeners(process.root());
-            if is_beside(&ports, addr) {
+            let beside = is_beside(&ports, addr);
+            if beside && self.beside {
                 return true;
             }
+            self.beside = beside;
             let elsewhere = !ports.is_empty() && ports.iter().all(|own| own.port() != addr.port());
             let elsewhere = elsewhere && !takes_datagrams(process.supervisor_pid(), addr.port());
             self.since = elsewhere.then(|| self.since.unwrap_or(self.looked));
