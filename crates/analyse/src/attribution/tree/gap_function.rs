@@ -55,6 +55,11 @@ const BEGINNINGS: [&str; 13] = [
     "caml_program",
 ];
 
+/// Whether a program or a thread begins there. A module of OCaml, too: `camlServer__entry`.
+fn begins(name: &str) -> bool {
+    BEGINNINGS.contains(&name) || (name.starts_with("caml") && name.ends_with("__entry"))
+}
+
 /// A function under which most of a gap in CPU time is: seen in one arm only, or grown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GapFunction {
@@ -109,7 +114,7 @@ impl Under<'_> {
     /// Whether its function has a name that says something, and is one of these.
     fn is(&self, these: impl Fn(&Frame) -> bool) -> bool {
         // Closures that were inlined (`{closure#0}` in Rust's debug information) name nothing.
-        let says_nothing = |name: &str| name.starts_with('{') || BEGINNINGS.contains(&name);
+        let says_nothing = |name: &str| name.starts_with('{') || begins(name);
         self.frame.is_some_and(|frame| these(frame) && !says_nothing(&frame.name))
     }
 }
@@ -394,7 +399,11 @@ mod tests {
     #[test]
     fn where_a_program_begins_is_no_function_of_it() {
         // Of another language, whose runtime begins in its own way.
-        for beginnings in ["_start;__libc_start_call_main", "caml_main;caml_start_program", "start_thread"] {
+        for beginnings in [
+            "_start;__libc_start_call_main",
+            "caml_main;caml_start_program;camlServer__entry",
+            "start_thread",
+        ] {
             let arm: Vec<String> =
                 ["serve;render", "log;format"].map(|rest| format!("{beginnings};{rest}")).to_vec();
             let arm = [(&*arm[0], 100), (&*arm[1], 100), ("main;serve|__x64_sys_write", 100)];
