@@ -15,7 +15,7 @@ use crate::verdicts::{Comparison, UndecidedBy, Verdict};
 /// Commands whose flags are those of a comparison.
 const COMPARING: [&str; 2] = ["compare", "ladder"];
 /// Flags that say how many blocks there are, and whether a value follows them.
-const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("--rigorous", false)];
+const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), (QUICK, false), ("--rigorous", false)];
 /// The flag that limits the time of a run, and so how long stacks are sampled.
 const QUICK: &str = "--quick";
 /// How many times as much of a block is proposed where no number of blocks decides.

@@ -112,12 +112,14 @@ const ENDED_SHARE: f64 = 0.05;
 
 /// Processes that come and go: a server that starts others for its work.
 pub(super) fn child_processes(pair: &Pair) -> Vec<Suspect> {
-    ended(pair, CauseId::ChildProcesses, Ending::Processes, |arm| arm.ended_processes_ns)
+    ended(pair, CauseId::ChildProcesses, Ending::Processes, names_of_ended(pair), |arm| {
+        arm.ended_processes_ns
+    })
 }
 
 /// Threads that come and go: one for each request or connection.
 pub(super) fn short_threads(pair: &Pair) -> Vec<Suspect> {
-    ended(pair, CauseId::ShortThreads, Ending::Threads, |arm| arm.ended_threads_ns)
+    ended(pair, CauseId::ShortThreads, Ending::Threads, Vec::new(), |arm| arm.ended_threads_ns)
 }
 
 /// The suspect of what began and ended, threads or processes.
@@ -127,13 +129,12 @@ pub(super) fn ended_suspect(pair: &Pair, id: CauseId) -> Option<Suspect> {
 }
 
 /// What processes called themselves that had ended, of which most was sampled in the slower arm.
-fn names_of_ended(pair: &Pair, id: CauseId) -> Vec<String> {
+fn names_of_ended(pair: &Pair) -> Vec<String> {
     /// Names that are told.
     const MOST: usize = 3;
     let mut by: Vec<(&str, f64)> = Vec::new();
     for (leaf, row) in pair.tree.iter().copied() {
         if let Leaf::Program { package, function, .. } = leaf
-            && id == CauseId::ChildProcesses
             && package == ENDED
             && !function.starts_with('[')
             && function != SMALL_ONES
@@ -147,7 +148,13 @@ fn names_of_ended(pair: &Pair, id: CauseId) -> Vec<String> {
 }
 
 /// CPU time of what ended, beyond that of the other arm.
-fn ended(pair: &Pair, id: CauseId, what: Ending, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
+fn ended(
+    pair: &Pair,
+    id: CauseId,
+    what: Ending,
+    names: Vec<String>,
+    time: fn(&Evidence) -> f64,
+) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(time);
     if slow - fast < ENDED_SHARE * pair.slow.cpu.total {
         return Vec::new();
@@ -159,7 +166,7 @@ fn ended(pair: &Pair, id: CauseId, what: Ending, time: fn(&Evidence) -> f64) -> 
         idle_ns: 0.0,
         // Who begins one takes time for it, and each is switched to, which is not in its own time.
         ns: slow - fast + super::counts::switching(pair) * super::waits::share_of_begun(pair),
-        seen: vec![Seen::Ended { what, ns: [slow, fast], names: names_of_ended(pair, id) }],
+        seen: vec![Seen::Ended { what, ns: [slow, fast], names }],
         usual: false,
     })
 }
