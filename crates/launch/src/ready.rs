@@ -24,8 +24,7 @@ const WRONG_LIMIT: Duration = Duration::from_secs(3);
 /// How long a server may listen on other ports alone before they count as its ports: some open one for their own purposes
 /// first, and load for some seconds more.
 const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
-/// From the start to the first look at where it listens, which reads all of `/proc`; each later one comes after twice as long, up to the
-/// second of these.
+/// The pause before the first look at where it listens, which reads all of `/proc`, and the longest: each is twice the one before.
 const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
 /// What one question to a target brought.

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod drawn;
 pub(crate) mod gap_function;
 pub(crate) mod gap_nodes;
+mod gather;
 pub(crate) mod place;
 mod sides;
 mod spread;
@@ -20,7 +21,7 @@ pub use table::DONE_ALIKE;
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
-use model::record::{Frame, Profile, Stack, Window};
+use model::record::{Frame, Profile, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +32,9 @@ use crate::facts::observed;
 use calls::Calls;
 use drawn::{Drawn, Draws};
 use gap_function::{GapFunction, gap_function};
-use place::{Leaf, at_work, interpreted, leaf, named, on_by_name, via};
+use gather::{gather, settled};
+use place::{Leaf, named};
 use sides::{paired, pooled, samples};
-use table::On;
 
 /// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
 const SMALL: f64 = 0.001;
@@ -184,9 +185,6 @@ impl Time<'_> {
 /// The tree of one arm.
 pub(crate) type Tree<'a> = BTreeMap<Leaf, Time<'a>>;
 
-/// Samples of each profile in each leaf, and where they came from.
-type Gathered<'a> = BTreeMap<Leaf, (Vec<u64>, Time<'a>)>;
-
 /// The tree of an arm: every sample in one leaf, and a leaf for what no sample stands for.
 pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
     let gathered = settled(gather(&samples.profiles));
@@ -215,91 +213,6 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
         }
     }
     tree
-}
-
-fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
-    let mut gathered = Gathered::new();
-    for (place, profile) in profiles.iter().enumerate() {
-        let mut works: BTreeMap<&str, u64> = BTreeMap::new();
-        // So many counts as one sample stands for.
-        let mut put = |stack: &'a Stack, samples: u64, weight: f64| {
-            let entry = gathered.entry(leaf(profile, stack)).or_default();
-            entry.0.resize(profiles.len(), 0);
-            entry.0[place] += samples;
-            entry.1.draws.by_chance += samples as f64 * weight;
-            tell(&mut entry.1, profile, stack, samples);
-        };
-        for stack in &profile.stacks {
-            match at_work(profile, stack) {
-                Some(interpreter) => *works.entry(interpreter.module).or_default() += stack.samples,
-                None => put(stack, stack.samples, 1.0),
-            }
-        }
-        for (module, interpreted) in works {
-            let (stacks, weight) = divided(profile, module, interpreted);
-            stacks.into_iter().for_each(|(stack, samples)| put(stack, samples, weight));
-        }
-    }
-    gathered
-}
-
-/// Notes where samples of a leaf came from.
-fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples: u64) {
-    let innermost = profile.frames_of(stack).next_back();
-    time.own = time.own.or(innermost);
-    if let Some(frame) = innermost.filter(|frame| frame.kernel) {
-        *time.within.entry(&frame.name).or_default() += samples;
-    }
-    time.samples += samples;
-    if let Some(frame) = spread::caller(profile, stack) {
-        time.callers.entry(&frame.name).or_insert((0, frame)).0 += samples;
-    }
-    if let Some(frame) = via(profile, stack) {
-        let from = time.via.entry(&frame.name).or_default();
-        from.0 += samples;
-        from.1 = from.1.or(Some(frame));
-    }
-}
-
-/// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
-/// and none is told twice. Beside it, how many of these samples one stack stands for: that stacks were few makes what they tell less exact.
-fn divided<'a>(profile: &'a Profile, module: &'a str, samples: u64) -> (Vec<(&'a Stack, u64)>, f64) {
-    let all: u64 = interpreted(profile, module).map(|stack| stack.samples).sum();
-    let (mut passed, mut given) = (0, 0);
-    let mut divided = Vec::new();
-    for stack in interpreted(profile, module) {
-        passed += stack.samples;
-        let due = (u128::from(samples) * u128::from(passed) / u128::from(all.max(1))) as u64;
-        divided.push((stack, due - given));
-        given = due;
-    }
-    (divided, (samples as f64 / all.max(1) as f64).max(1.0))
-}
-
-/// Calls of which a stack ended before it told what they are on are on what most of the same call are on.
-fn settled(gathered: Gathered<'_>) -> Gathered<'_> {
-    let mut most: BTreeMap<String, BTreeMap<On, u64>> = BTreeMap::new();
-    for (leaf, (counts, _)) in &gathered {
-        if let Leaf::Call { call, on: Some(on), .. } = leaf {
-            *most.entry(call.clone()).or_default().entry(*on).or_default() += counts.iter().sum::<u64>();
-        }
-    }
-    let mut settled = Gathered::new();
-    for (leaf, (counts, time)) in gathered {
-        let leaf = match leaf {
-            Leaf::Call { call, on: None, does } => {
-                let seen = most.get(&call).and_then(|ons| ons.iter().max_by_key(|(_, samples)| **samples));
-                let on = seen.map(|(on, _)| *on).or_else(|| on_by_name(&call));
-                Leaf::Call { call, on, does }
-            }
-            told => told,
-        };
-        let entry = settled.entry(leaf).or_default();
-        entry.0.resize(counts.len(), 0);
-        entry.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        merge(&mut entry.1, time);
-    }
-    settled
 }
 
 fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {

@@ -29,5 +29,7 @@ mod verdicts;
 mod waits;
 mod why;
 mod why_cpu;
+mod why_ended;
 mod why_idle;
+mod why_samples;
 mod why_writes;

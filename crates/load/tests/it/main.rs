@@ -1,5 +1,6 @@
 //! One binary for all integration tests.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+mod again;
 mod ask;
 mod believed;
 mod events;

@@ -53,8 +53,8 @@ fn reason(reason: &NextReason) -> String {
             format!("mend what check '{}' found, and measure again: {}", gate.id, gates::text(gate))
         }
         NextReason::TooFewSamples { arm, samples: [baseline, other], longer } => format!(
-            "{baseline} and {other} samples are too few to divide what {arm} differs by: each part may be chance{}",
-            if *longer { "; without --quick stacks are sampled longer" } else { "" }
+            "{baseline} and {other} samples are too few to say where {arm} differs{}",
+            if *longer { "; without --quick more are taken" } else { "" }
         ),
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"

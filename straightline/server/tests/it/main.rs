@@ -3,6 +3,7 @@
 
 mod bodies;
 mod connection;
+mod drains;
 mod errors;
 mod examples;
 mod fuzz;

@@ -1,6 +1,6 @@
 //! Shards that are not equally busy: who connects goes to one that has time.
 
-use crate::lifecycle::connect_until_refused;
+use crate::drains::connect_until_refused;
 use crate::support::{Client, PATIENCE, TestServer};
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -102,7 +102,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<String> {
         "requests/s",
         "send lag p99 at 20 000/s, µs",
         "the first / it",
-        "not sent by the end of their turn, in all",
+        "unsent when a turn ended, in all",
     ];
     let bars = [
         Bar::at_most(
@@ -113,8 +113,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<String> {
         Bar::at_most("requests lost in all turns", 0.0, Some(lost as f64)),
     ];
     let note = format!(
-        " The turns of both generators take turns, {} ms each; those of the first go from server to server, those of the second stay at one. \
-         CPU is that of the whole process, what it is told and tells included.",
+        " Both generators take turns of {} ms: the first goes from server to server, the second stays with one. CPU is that of the whole \
+         process.",
         TURN.as_millis()
     );
     let table = page::table(&head, &[row(SEVERAL), row(ONE)]);
