@@ -1,8 +1,8 @@
 //! What CI runs, in the order in which failures are cheapest.
 
 mod fuzz;
-
-use anyhow::ensure;
+mod programs;
+mod suites;
 
 use crate::shell::{self, exists, root, run_with};
 use crate::tidy;
@@ -13,8 +13,6 @@ const TOOLS: &str = "target/tools";
 const SKIPPED: &str = "target/skipped-tests.txt";
 /// Version of cargo-deny that the checks were written against.
 const DENY_VERSION: &str = "0.20.2";
-/// Tests at most that may fail beside others and pass alone: more of them are no accident of timing.
-const MOST_UNSTEADY: usize = 3;
 
 /// Every check and every test; the first check that fails ends it. Tests are all run, so that one run tells of all that fail.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -36,58 +34,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     deny()?;
-    fuzz::run()?;
+    let programs = programs::built()?;
+    fuzz::run(&programs)?;
     let skipped = root().join(SKIPPED);
     let _ = std::fs::remove_file(&skipped);
     let list = skipped.to_string_lossy().into_owned();
-    let tested = test_all(&[("SKIPPED_TESTS", &list)]);
+    let tested = suites::run(&programs, &[("SKIPPED_TESTS", &list)]);
     say_skipped(&std::fs::read_to_string(&skipped).unwrap_or_default());
     tested
-}
-
-/// Runs all tests. What fails is run once more with nothing beside it, since servers, generators and their clocks share two cores with
-/// other tests: what passes then is named at the end, and what fails again fails the run.
-fn test_all(env: &[(&str, &str)]) -> anyhow::Result<()> {
-    const ALL: [&str; 4] = ["cargo", "test", "--workspace", "--no-fail-fast"];
-    let (first, lines) = shell::run_and_read(&ALL, env)?;
-    if first.success() {
-        return Ok(());
-    }
-    let (targets, failed) = failures(&lines);
-    // Without a list it was no test that failed: something did not build, or a test ended its process.
-    ensure!(!targets.is_empty() && !failed.is_empty(), "'{}' failed: {first}", ALL.join(" "));
-    ensure!(failed.len() <= MOST_UNSTEADY, "{} tests failed: {}", failed.len(), failed.join(", "));
-    let mut passed = Vec::new();
-    for target in &targets {
-        let words = ["cargo", "test"].into_iter().chain(target.split(' '));
-        let alone =
-            ["--", "--exact", "--test-threads=1"].into_iter().chain(failed.iter().map(String::as_str));
-        let words: Vec<&str> = words.chain(alone).collect();
-        let (again, lines) = shell::run_and_read(&words, env)?;
-        ensure!(again.success(), "tests failed, and again alone: {}", failed.join(", "));
-        passed.extend(lines.iter().filter_map(|line| within(line, "test ", " ... ok")));
-    }
-    // A name that no run found would pass as well.
-    let unseen: Vec<&str> = failed.iter().filter(|name| !passed.contains(name)).map(String::as_str).collect();
-    ensure!(unseen.is_empty(), "tests failed and could not be run alone: {}", unseen.join(", "));
-    println!("{} tests failed beside others and passed alone: {}", failed.len(), failed.join(", "));
-    Ok(())
-}
-
-/// What stands between `begin` and `end` in a line that has both.
-fn within(line: &str, begin: &str, end: &str) -> Option<String> {
-    line.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).map(str::to_owned)
-}
-
-/// Which targets failed, as cargo's flags name them, and which tests.
-fn failures(lines: &[String]) -> (Vec<String>, Vec<String>) {
-    let targets =
-        lines.iter().filter_map(|line| within(line, "    `-p ", "`").map(|rest| format!("-p {rest}")));
-    let mut failed: Vec<String> =
-        lines.iter().filter_map(|line| within(line, "test ", " ... FAILED")).collect();
-    failed.sort_unstable();
-    failed.dedup();
-    (targets.collect(), failed)
 }
 
 /// Says which tests were left out, and why.
@@ -120,29 +74,4 @@ fn deny() -> anyhow::Result<()> {
         run_with(&install, &[("CARGO_PROFILE_DEV_DEBUG", "0")])?;
     }
     shell::run(&[program, "check", "bans", "licenses", "sources"])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_tests_and_their_targets_are_read_from_what_cargo_prints() {
-        let printed = "\
-     Running tests/it/main.rs (target/debug/deps/it-1)
-test a::good ... ok
-test a::bad ... FAILED
-test b::bad - should panic ... ok
-
-test result: FAILED. 2 passed; 1 failed; 0 ignored
-
-error: 2 targets failed:
-    `-p whyslow-load --test it`
-    `-p whyslow --lib`";
-        let lines: Vec<String> = printed.lines().map(str::to_owned).collect();
-        let (targets, failed) = failures(&lines);
-        assert_eq!(targets, ["-p whyslow-load --test it", "-p whyslow --lib"]);
-        assert_eq!(failed, ["a::bad"]);
-        assert_eq!(failures(&[]), (Vec::new(), Vec::new()));
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -32,17 +32,25 @@ pub(crate) fn run_with(words: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(
     Ok(())
 }
 
-/// As [`run_with`], with every line that it printed; how it ended is the caller's to judge.
-pub(crate) fn run_and_read(
-    words: &[&str],
-    env: &[(&str, &str)],
-) -> anyhow::Result<(ExitStatus, Vec<String>)> {
+/// Runs `words` and takes what they print as their result; how they ended is the caller's to judge.
+pub(crate) fn run_and_take(words: &[&str]) -> anyhow::Result<(ExitStatus, String)> {
     println!("== {}", words.join(" "));
     let begin = Instant::now();
+    let output = command(words)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", words[0]))?;
+    println!("   {:.1} s", begin.elapsed().as_secs_f64());
+    Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// Runs `command`, shows every line that it prints, and gives them all; how it ended is the caller's to judge.
+pub(crate) fn run_and_read(mut command: Command) -> anyhow::Result<(ExitStatus, Vec<String>)> {
+    let begin = Instant::now();
     let (output, both) = std::io::pipe()?;
-    let mut command = command(words);
-    command.envs(env.iter().copied()).stdout(both.try_clone()?).stderr(both);
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", words[0]))?;
+    command.stdout(both.try_clone()?).stderr(both);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     // Its ends of the pipe, which would keep it open.
     drop(command);
     let mut lines = Vec::new();

@@ -147,7 +147,7 @@ fn servers_that_take_no_port_are_met_on_their_own_and_share_one_in_turn() {
     for (second, is_shared) in [(port(0), true), (port(1), false)] {
         let folder = fresh_folder();
         let (main, pr) = (fixed("main", port(0)), fixed("pr", second));
-        let head = ["compare", &main, &pr, "--equal-rates", "none", "--no-why", "--ready-limit", "6s"];
+        let head = ["compare", &main, &pr, "--equal-rates", "none", "--no-why", "--ready-limit", "2s"];
         let said = whyslow_in(&folder, &[&head[..], &["--out", "run"], &SHORT].concat());
         assert_eq!(said.err.contains(&one_at_a_time), is_shared, "{said:?}");
         let run = RunDir::open(&folder.join("run")).read().unwrap();

@@ -1,0 +1,85 @@
+//! Runs all tests, and those that fail once more.
+
+use std::num::NonZero;
+
+use anyhow::ensure;
+
+use super::programs::Program;
+use crate::shell;
+
+/// Tests at most that may fail beside others and pass alone: more of them are no accident of timing.
+const MOST_UNSTEADY: usize = 3;
+/// The package whose tests wait for a quarter of their time, for the clocks of the comparisons they make: one more runs at a time
+/// than there are CPUs.
+const WAITING: &str = "whyslow it";
+
+/// Runs all tests, so that one run tells of all that fail. What fails is run once more with nothing beside it, since servers,
+/// generators and their clocks share two cores with other tests: what passes then is named at the end, and what fails again
+/// fails the run.
+pub(super) fn run(programs: &[Program], env: &[(&str, &str)]) -> anyhow::Result<()> {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (mut ended, mut failed) = (Vec::new(), Vec::new());
+    for program in programs {
+        let name = program.name();
+        let threads = format!("--test-threads={}", if name == WAITING { cpus + 1 } else { cpus });
+        let (success, lines) = read(program, &[&threads], env)?;
+        let own = failures(&lines);
+        // Without a list it was no test that failed: one ended its process.
+        if !success && own.is_empty() {
+            ended.push(name);
+        }
+        failed.extend(own.into_iter().map(|test| (program, test)));
+    }
+    shell::run_with(&["cargo", "test", "--workspace", "--doc"], env)?;
+    ensure!(ended.is_empty(), "test programs ended before their tests had: {}", ended.join(", "));
+    let names: Vec<&str> = failed.iter().map(|(_, test)| test.as_str()).collect();
+    let names = names.join(", ");
+    ensure!(failed.len() <= MOST_UNSTEADY, "{} tests failed: {names}", failed.len());
+    for (program, test) in &failed {
+        let (success, lines) = read(program, &["--exact", "--test-threads=1", test], env)?;
+        // A name that is not found would pass as well.
+        let passed = lines.iter().any(|line| within(line, "test ", " ... ok").as_ref() == Some(test));
+        ensure!(success && passed, "tests failed: {names}; and again alone: {test}");
+    }
+    if !failed.is_empty() {
+        println!("{} tests failed beside others and passed alone: {names}", failed.len());
+    }
+    Ok(())
+}
+
+/// Runs a program: whether it succeeded, and what it printed.
+fn read(program: &Program, arguments: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(bool, Vec<String>)> {
+    println!("== {} {}", program.name(), arguments.join(" "));
+    let mut command = program.command(arguments);
+    command.envs(env.iter().copied());
+    let (status, lines) = shell::run_and_read(command)?;
+    Ok((status.success(), lines))
+}
+
+/// What stands between `begin` and `end` in a line that has both.
+fn within(line: &str, begin: &str, end: &str) -> Option<String> {
+    line.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).map(str::to_owned)
+}
+
+/// Which tests failed.
+fn failures(lines: &[String]) -> Vec<String> {
+    lines.iter().filter_map(|line| within(line, "test ", " ... FAILED")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_read_from_what_their_program_prints() {
+        let printed = "\
+test a::good ... ok
+test a::bad ... FAILED
+test b::bad - should panic ... ok
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored";
+        let lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+        assert_eq!(failures(&lines), ["a::bad"]);
+        assert_eq!(failures(&[]), Vec::<String>::new());
+    }
+}
