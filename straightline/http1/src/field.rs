@@ -89,11 +89,13 @@ pub(crate) enum Next<'b> {
 #[inline(always)]
 pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
     // Every head ends with it, so that it need not be scanned for.
-    if let Some([b'\r', b'\n', ..]) = buf.get(from..) {
+    if is_crlf(buf, from) {
         return Ok(Next::End(from + 2));
     }
     let end = text_end(buf, from);
-    let Some([b'\r', b'\n', ..]) = buf.get(end..) else { return no_line(buf, from, end) };
+    if !is_crlf(buf, end) {
+        return no_line(buf, from, end);
+    }
     let line = &buf[from..end];
     let name_end = token_end(line, 0);
     match line.split_at_checked(name_end) {
@@ -122,10 +124,13 @@ fn no_line(buf: &[u8], from: usize, end: usize) -> Result<Next<'_>, FieldError> 
 #[inline(always)]
 pub(crate) fn line_end(buf: &[u8], from: usize) -> Result<Option<usize>, FieldError> {
     let end = text_end(buf, from);
-    match buf.get(end..) {
-        Some([b'\r', b'\n', ..]) => Ok(Some(end + 2)),
-        _ => no_line_end(buf, end).map(|()| None),
-    }
+    if is_crlf(buf, end) { Ok(Some(end + 2)) } else { no_line_end(buf, end).map(|()| None) }
+}
+
+/// Whether a line ends at `at`: both bytes at once.
+#[inline(always)]
+fn is_crlf(buf: &[u8], at: usize) -> bool {
+    buf.get(at..).and_then(|rest| rest.first_chunk::<2>()) == Some(b"\r\n")
 }
 
 /// What stands where a CRLF should be: too little to say, or an error.
@@ -150,20 +155,17 @@ fn bad_name(line: &[u8], name_end: usize) -> FieldError {
     }
 }
 
+/// `text`, whose only control characters are tabs, without blank space before it: mostly one space, or none.
 #[inline(always)]
-fn trim_start(mut text: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = text {
-        text = rest;
-    }
-    text
+fn trim_start(text: &[u8]) -> &[u8] {
+    let rest = text.strip_prefix(b" ").unwrap_or(text);
+    if rest.first().is_some_and(|&byte| byte > b' ') { rest } else { rest.trim_ascii_start() }
 }
 
+/// The same of what is after it: mostly none.
 #[inline(always)]
-fn trim_end(mut text: &[u8]) -> &[u8] {
-    while let [rest @ .., b' ' | b'\t'] = text {
-        text = rest;
-    }
-    text
+fn trim_end(text: &[u8]) -> &[u8] {
+    if text.last().is_some_and(|&byte| byte > b' ') { text } else { text.trim_ascii_end() }
 }
 
 /// Whether `name`, which has no control characters, is `lower` in any case.

@@ -68,8 +68,16 @@ fn literal_end(text: &[u8]) -> Option<usize> {
 fn is_port(digits: &[u8]) -> bool {
     /// Digits of 65 535.
     const DIGITS: usize = 5;
-    let value = |port: u32, digit: &u8| port * 10 + u32::from(digit.wrapping_sub(b'0'));
-    digits.len() <= DIGITS
-        && digits.iter().all(u8::is_ascii_digit)
-        && digits.iter().fold(0, value) <= u32::from(u16::MAX)
+    if digits.len() > DIGITS {
+        return false;
+    }
+    let mut port = 0;
+    for digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return false;
+        }
+        port = port * 10 + u32::from(value);
+    }
+    port <= u32::from(u16::MAX)
 }

@@ -58,10 +58,8 @@ fn leading_line_end(buf: &[u8]) -> Result<usize, RequestError> {
 
 #[inline(always)]
 fn method_end(buf: &[u8], start: usize) -> Result<Option<usize>, RequestError> {
-    let end = match buf.get(start..start + 4) {
-        Some(b"GET ") => start + 3,
-        _ => token_end(buf, start),
-    };
+    let is_get = buf.get(start..).and_then(|rest| rest.first_chunk()) == Some(b"GET ");
+    let end = if is_get { start + 3 } else { token_end(buf, start) };
     match buf.get(end) {
         None => Ok(None),
         Some(b' ') if end > start => Ok(Some(end)),
@@ -92,8 +90,10 @@ fn version(buf: &[u8], from: usize) -> Result<Option<(u8, usize)>, RequestError>
     /// `HTTP/1.1` and the line end.
     const FIXED: usize = 10;
     let rest = buf.get(from..).unwrap_or_default();
-    match rest {
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ b'0'..=b'9', b'\r', b'\n', ..] => {
+    match rest.first_chunk::<FIXED>() {
+        // Eight bytes are compared at once where they stand alone.
+        Some([name @ .., b'\r', b'\n']) if *name == *b"HTTP/1.1" => Ok(Some((1, from + FIXED))),
+        Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ b'0'..=b'9', b'\r', b'\n']) => {
             Ok(Some((minor - b'0', from + FIXED)))
         }
         _ => other_version(rest),

@@ -193,7 +193,8 @@ impl<'a> Response<'a, Fresh> {
     /// # Errors
     ///
     /// `InvalidInput` if the status set before is none.
-    #[inline]
+    // Where the line is known, only then are its bytes copied without a call.
+    #[inline(always)]
     pub fn field(self, line: FieldLine) -> io::Result<Self> {
         line.write(self.begun_head()?.bytes_mut());
         Ok(self)
@@ -204,9 +205,14 @@ impl<'a> Response<'a, Fresh> {
     fn begun_head(&self) -> io::Result<RefMut<'a, Output>> {
         let mut output = self.exchange.output.borrow_mut();
         if output.open().is_empty() {
-            write::status_line(output.bytes_mut(), self.state.status).map_err(invalid)?;
+            self.begin_head(&mut output)?;
         }
         Ok(output)
+    }
+
+    #[inline(never)]
+    fn begin_head(&self, output: &mut Output) -> io::Result<()> {
+        write::status_line(output.bytes_mut(), self.state.status).map_err(invalid)
     }
 
     /// Deals with the fields that the server writes itself.

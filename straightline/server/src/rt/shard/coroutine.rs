@@ -108,13 +108,13 @@ impl Shard {
     #[inline]
     pub(super) fn run(self: &Rc<Self>, mut coroutine: Stackful, frame: Frame, why: Resume) {
         self.watch.enter(frame.name);
-        self.running.replace(Some(frame));
+        // Written where it stays: to move what was written field by field a moment ago stalls the CPU.
+        *self.running.borrow_mut() = Some(frame);
         let outcome = coroutine.resume(why);
         self.watch.leave();
-        let frame = self.running.take().expect("set above, and coroutines are not nested");
         match outcome {
-            CoroutineResult::Yield(()) => self.park(coroutine, frame),
-            CoroutineResult::Return(()) => self.retire(coroutine, frame),
+            CoroutineResult::Yield(()) => self.park(coroutine),
+            CoroutineResult::Return(()) => self.retire(coroutine),
         }
     }
 
@@ -144,7 +144,8 @@ impl Shard {
         (late_ns != NEVER_NS).then(|| self.origin + Duration::from_nanos(late_ns))
     }
 
-    fn park(&self, coroutine: Stackful, mut frame: Frame) {
+    fn park(&self, coroutine: Stackful) {
+        let mut frame = self.running.take().expect("the coroutine that ran, for they are not nested");
         let key = self.key_of(&mut frame);
         let since_ns = self.now_ns.get();
         if let Some(parked) = self.parked.borrow_mut().get_mut(key) {
@@ -153,9 +154,15 @@ impl Shard {
     }
 
     #[inline]
-    fn retire(self: &Rc<Self>, coroutine: Stackful, frame: Frame) {
+    fn retire(&self, coroutine: Stackful) {
         drop(coroutine);
-        if let Some(key) = frame.key {
+        let (key, source) = match &mut *self.running.borrow_mut() {
+            Some(frame) => (frame.key, frame.source.take()),
+            None => (None, None),
+        };
+        *self.running.borrow_mut() = None;
+        drop(source);
+        if let Some(key) = key {
             self.parked.borrow_mut().remove(key);
         }
         if !self.starved.borrow().is_empty() {
