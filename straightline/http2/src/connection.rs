@@ -101,6 +101,8 @@ pub struct Connection {
     may_receive: i64,
     unreturned: u32,
     may_send: i64,
+    /// Bytes sent for which no leave to send more has come yet, and as much for each request.
+    leave_due: u64,
     resets: Budget,
     controls: Budget,
     broken: bool,
@@ -139,6 +141,7 @@ impl Connection {
             may_receive: WINDOW_BEGINS + more.max(0),
             unreturned: 0,
             may_send: WINDOW_BEGINS,
+            leave_due: 0,
             resets: Budget::new(limits.resets_per_s, now_ns),
             controls: Budget::new(limits.controls_per_s, now_ns),
             broken: false,

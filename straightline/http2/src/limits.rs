@@ -19,8 +19,9 @@ pub const EBB_BYTES: u32 = 16 * 1024;
 /// Streams that a client may break off, or have broken off by its errors, in a second: far more than a page that is left
 /// does, far fewer than it takes to keep a server busy with nothing.
 pub const RESETS_PER_S: u32 = 200;
-/// Frames in a second that carry nothing, most of which ask for an answer: PING, SETTINGS, PRIORITY, empty DATA, unknown ones. A
-/// client that measures round trips on loopback sends some hundreds.
+/// Frames in a second that carry nothing, most of which ask for an answer: PING, SETTINGS, PRIORITY, empty DATA, unknown ones, and
+/// WINDOW_UPDATE beyond two for each request and one for each 256 bytes sent. A client that measures round trips on loopback sends
+/// some hundreds.
 pub const CONTROLS_PER_S: u32 = 1000;
 
 /// Limits on one connection. Each is bounded by what the protocol can say.

@@ -6,6 +6,11 @@ use crate::head::Malformed;
 use crate::settings::SETTING_BYTES;
 use crate::stream::{Ended, Gone, Stream};
 
+/// For so many bytes sent a client may say once that it takes more: the least that clients wait for is 1 KiB, on a stream and on the
+/// connection.
+const LEAVE_BYTES: u64 = 256;
+/// With each request it may do so twice: some enlarge the window of each stream.
+const LEAVE_OF_REQUEST: u64 = 2 * LEAVE_BYTES;
 /// Length of the priority in a frame of fields, in bytes.
 const PRIORITY_BYTES: usize = 5;
 
@@ -48,8 +53,8 @@ impl Connection {
             frame::SETTINGS => self.settings(head, payload, now_ns, out),
             frame::PUSH_PROMISE => Err(protocol("a client cannot push")),
             frame::PING => self.ping(head, payload, now_ns, out),
-            frame::GOAWAY => self.goaway(head),
-            frame::WINDOW_UPDATE => self.window_update(head, payload),
+            frame::GOAWAY => self.goaway(head, now_ns),
+            frame::WINDOW_UPDATE => self.window_update(head, payload, now_ns),
             _ => self.control(now_ns),
         }
     }
@@ -217,6 +222,7 @@ impl Connection {
         let mut stream = Stream::new(head.text, head.content_length, window, self.settings.window_bytes);
         stream.client_ended = end_stream;
         self.streams.insert(id, stream);
+        self.leave_due += LEAVE_OF_REQUEST;
         Ok(Event::Request(id))
     }
 
@@ -319,24 +325,31 @@ impl Connection {
         Ok(if payload == LAST_CALL { Event::LastCallHeard } else { Event::Nothing })
     }
 
-    fn goaway(&mut self, head: &FrameHead) -> Outcome {
+    fn goaway(&mut self, head: &FrameHead, now_ns: u64) -> Outcome {
         match head.length {
             _ if head.stream != 0 => Err(protocol("the end is that of the connection")),
             ..8 => Err(size("an end is cut off")),
             // It speaks of streams that the server opens, and there are none.
-            _ => Ok(Event::Nothing),
+            _ => self.control(now_ns),
         }
     }
 
-    fn window_update(&mut self, head: &FrameHead, payload: &[u8]) -> Outcome {
+    fn window_update(&mut self, head: &FrameHead, payload: &[u8], now_ns: u64) -> Outcome {
         let Ok(bytes) = <[u8; 4]>::try_from(payload) else { return Err(size("leave has another length")) };
+        match self.leave_due.checked_sub(LEAVE_BYTES) {
+            Some(left) => self.leave_due = left,
+            None => drop(self.control(now_ns)?),
+        }
         let id = head.stream;
         let more = i64::from(u32::from_be_bytes(bytes) & STREAM_MASK);
         if id == 0 {
+            let was_shut = self.may_send <= 0;
             self.may_send += more;
             return match self.may_send {
                 _ if more == 0 => Err(protocol("leave to send nothing")),
-                ..=WINDOW_MAX => Ok(Event::AllChanged),
+                ..=WINDOW_MAX if was_shut => Ok(Event::AllChanged),
+                // Nobody waits for a window that is open.
+                ..=WINDOW_MAX => Ok(Event::Nothing),
                 _ => Err(Fault::Connection(
                     ErrorCode::FlowControlError,
                     "the window of the connection is too large",

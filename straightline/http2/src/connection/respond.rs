@@ -130,6 +130,7 @@ impl Connection {
         stream.server_ended = ends;
         stream.may_send -= count as i64;
         self.may_send -= count as i64;
+        self.leave_due += count as u64;
         Sent { count, gone: false }
     }
 

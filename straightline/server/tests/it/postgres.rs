@@ -27,7 +27,7 @@ fn code(outcome: Result<impl Sized, Error>) -> String {
 
 #[test]
 fn users_log_in_as_the_server_asks() {
-    with_server("users_log_in_as_the_server_asks", |server| {
+    with_server(|server| {
         let (good, bad) = ("pass%20word", "password");
         for (user, takes_any) in [("trusted", true), ("by_md5", false), ("by_scram", false)] {
             let config = |word: &str| server.config(&format!("{user}:{word}"), "sslmode=disable");
@@ -54,7 +54,7 @@ fn users_log_in_as_the_server_asks() {
 
 #[test]
 fn values_come_back_as_they_went() {
-    with_server("values_come_back_as_they_went", |server| {
+    with_server(|server| {
         let mut client = server.connect();
         client
             .batch(
@@ -104,7 +104,7 @@ fn values_come_back_as_they_went() {
 
 #[test]
 fn statements_are_prepared_once_and_again_when_they_must() {
-    with_server("statements_are_prepared_once", |server| {
+    with_server(|server| {
         let mut client = server.connect();
         let known = |client: &mut Client<'_>| {
             let row = client.query_one("select count(*) from pg_prepared_statements", &[]).unwrap();
@@ -130,7 +130,7 @@ fn statements_are_prepared_once_and_again_when_they_must() {
 
 #[test]
 fn transactions_end_well_or_not_at_all() {
-    with_server("transactions_end_well_or_not_at_all", |server| {
+    with_server(|server| {
         let config = server.config("trusted", "sslmode=disable");
         twice(move || {
             let mut client = Client::connect(config.clone()).unwrap();
@@ -169,7 +169,7 @@ fn transactions_end_well_or_not_at_all() {
 
 #[test]
 fn a_pipeline_answers_each_statement_in_its_place() {
-    with_server("a_pipeline_answers_each_statement_in_its_place", |server| {
+    with_server(|server| {
         let mut client = server.connect();
         let numbers: Vec<i32> = (0..200).collect();
         let values: Vec<[&(dyn straightline::kit::postgres::types::ToSql + Sync); 1]> =
@@ -208,7 +208,7 @@ fn a_pipeline_answers_each_statement_in_its_place() {
 
 #[test]
 fn rows_are_copied_in_whole_or_not_at_all() {
-    with_server("rows_are_copied_in_whole_or_not_at_all", |server| {
+    with_server(|server| {
         let mut client = server.connect();
         client.batch("create temporary table t (a int, b text)").unwrap();
         let copy = "copy t from stdin";
@@ -236,7 +236,7 @@ fn rows_are_copied_in_whole_or_not_at_all() {
 
 #[test]
 fn a_coroutine_that_is_cancelled_takes_its_statement_along() {
-    with_server("a_coroutine_that_is_cancelled_takes_its_statement_along", |server| {
+    with_server(|server| {
         let config = server.config("trusted", "sslmode=disable");
         rt::run(move || {
             let mut other = Client::connect(config.clone()).unwrap();
@@ -267,7 +267,7 @@ fn a_coroutine_that_is_cancelled_takes_its_statement_along() {
 
 #[test]
 fn a_statement_that_takes_too_long_is_cancelled() {
-    with_server("a_statement_that_takes_too_long_is_cancelled", |server| {
+    with_server(|server| {
         let config = server.config("trusted", "sslmode=disable");
         twice(move || {
             let mut client = Client::connect(config.clone()).unwrap();

@@ -1,5 +1,6 @@
 //! The client of Redis, against a real server and against some that are none.
 
+mod generated;
 mod instance;
 
 use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer, until};
@@ -18,7 +19,7 @@ fn status(client: &mut HttpClient, path: &str) -> u16 {
 
 #[test]
 fn values_come_back_as_they_went() {
-    if !is_installed("values_come_back_as_they_went") {
+    if !is_installed() {
         return;
     }
     let server = Instance::start(&[]);
@@ -62,7 +63,7 @@ fn values_come_back_as_they_went() {
 
 #[test]
 fn a_pipeline_answers_each_command_in_its_place() {
-    if !is_installed("a_pipeline_answers_each_command_in_its_place") {
+    if !is_installed() {
         return;
     }
     let server = Instance::start(&[]);
@@ -88,7 +89,7 @@ fn a_pipeline_answers_each_command_in_its_place() {
 
 #[test]
 fn the_pool_is_whole_again_when_the_server_is_back() {
-    if !is_installed("the_pool_is_whole_again_when_the_server_is_back") {
+    if !is_installed() {
         return;
     }
     for model in MODELS {
@@ -126,7 +127,7 @@ fn the_pool_is_whole_again_when_the_server_is_back() {
 
 #[test]
 fn a_password_lets_in_or_not() {
-    if !is_installed("a_password_lets_in_or_not") {
+    if !is_installed() {
         return;
     }
     let server = Instance::start(&["--requirepass", "right"]);

@@ -121,7 +121,7 @@ impl Keeping {
 
 #[test]
 fn the_service_is_restarted_under_load_and_nobody_sees_it() {
-    with_server("the_service_is_restarted_under_load_and_nobody_sees_it", |server| {
+    with_server(|server| {
         server.connect().batch("create database service").unwrap();
         let database = format!("postgres://trusted@127.0.0.1:{}/service?sslmode=disable", server.port);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -4,7 +4,7 @@ pub(crate) mod http2;
 pub(crate) mod websocket;
 
 use crate::support::{
-    MODELS, Model, PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib, say,
+    Client, MODELS, Model, PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib, say,
 };
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -92,8 +92,32 @@ fn request(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// One connection, treated badly; how many requests it sent.
+/// One connection that asks as it should, beside all others; every answer is the right one. How many requests it sent.
+fn behave(address: SocketAddr, random: &mut Random) -> u64 {
+    let mut client = Client::new(address);
+    let count = 1 + random.below(6);
+    for _ in 0..count {
+        let length = random.below(3_000);
+        let sum = 7 * length;
+        let (path, wanted) = match random.below(4) {
+            0 => ("/", sum.to_string()),
+            1 => ("/child", (sum + 1).to_string()),
+            2 => ("/sleep", "slept".to_owned()),
+            _ => ("/stream", "x".repeat(100_000)),
+        };
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        client.send(&[head.as_bytes(), &vec![7; length as usize]].concat());
+        let answer = client.response();
+        assert_eq!((answer.status, answer.text()), (200, wanted), "{path}");
+    }
+    count
+}
+
+/// One connection, treated badly mostly; how many requests it sent.
 fn torment(address: SocketAddr, random: &mut Random) -> u64 {
+    if random.below(8) == 0 {
+        return behave(address, random);
+    }
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_nodelay(true).unwrap();

@@ -32,7 +32,7 @@ const FORTUNES: &str = concat!(
 
 /// The example with a database of its own, and a client of that database.
 fn with_example(name: &str, test: impl FnOnce(&Running, straightline::kit::postgres::Client<'static>)) {
-    with_server(name, |server| {
+    with_server(|server| {
         server.connect().batch(&format!("create database {name}")).unwrap();
         let config = server.config_of(name);
         let mut database = straightline::kit::postgres::Client::connect(config.clone()).unwrap();

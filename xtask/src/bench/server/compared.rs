@@ -15,7 +15,7 @@ fn per_request(window: &Window, cpu_ns: u64) -> Option<f64> {
 
 pub(super) fn keep_alive(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     let run = compare(scale, cpus, Row::KeepAlive, &["--connections", "64", "--equal-rates", "none"])?;
-    let bars = "Bars: user CPU at most that of `may-mini` and 0.6 of `hyper-futures`; total within 10 % of \
+    let bars = "Bars: user CPU at most that of `may-mini` and 0.6 of `hyper-futures`; total at most 1.06 of \
                 `epoll-limit`.";
     Ok(cpu_section("CPU per request, 64 connections kept alive", bars, Row::KeepAlive, scale, &run))
 }

@@ -4,13 +4,19 @@ use super::raw::{Raw, asking, block, data, frame, get, handle, post, server, set
 use crate::support::{TestServer, in_own_process, resident_kib, say};
 use http2::ErrorCode::EnhanceYourCalm;
 use http2::frame::{
-    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM,
+    WINDOW_UPDATE,
 };
 use std::time::{Duration, Instant};
 use straightline::Limits;
 
 /// What it is, what comes before it, and its frames by number.
 type Flood = (&'static str, Vec<u8>, Box<dyn Fn(u32) -> Vec<u8>>);
+
+/// Leave to send so many bytes more.
+fn leave(stream: u32, bytes: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
+}
 
 #[test]
 fn floods_end_the_connection() {
@@ -44,6 +50,9 @@ fn floods_end_the_connection() {
         ("answers to no SETTINGS", Vec::new(), Box::new(|_| frame(4, ACK, 0, &[]))),
         ("PRIORITY", Vec::new(), Box::new(|_| frame(PRIORITY, 0, 1, &[0; 5]))),
         ("unknown frames", Vec::new(), Box::new(|_| frame(0x77, 0, 0, &[]))),
+        ("GOAWAY", Vec::new(), Box::new(|_| frame(GOAWAY, 0, 0, &[0; 8]))),
+        ("leave to send nothing that was asked for", Vec::new(), Box::new(|_| leave(0, 1))),
+        ("leave on a stream", post(1, "/wait", &[]), Box::new(|_| leave(1, 1))),
         ("empty DATA", post(1, "/wait", &[]), Box::new(move |_| empty(1))),
         ("padding alone", post(1, "/wait", &[]), Box::new(|_| frame(DATA, 8, 1, &[1, 0]))),
     ];
@@ -58,6 +67,23 @@ fn floods_end_the_connection() {
         raw.assert_broken(EnhanceYourCalm, what);
     }
     server.assert_serves("all floods");
+}
+
+#[test]
+fn leave_in_small_pieces_for_what_was_sent_is_no_flood() {
+    const BYTES: u32 = 2_000_000;
+    const PIECE: u32 = 512;
+    let server = server();
+    let mut raw = Raw::open(&server);
+    raw.send(&get(1, &format!("/bytes/{BYTES}")));
+    let mut taken = 0;
+    while taken < BYTES {
+        let came = raw.until(|frame| frame.head.kind == DATA).payload.len() as u32;
+        taken += came;
+        let pieces = (0..came).step_by(PIECE as usize).map(|at| PIECE.min(came - at));
+        raw.send(&pieces.flat_map(|piece| [leave(0, piece), leave(1, piece)].concat()).collect::<Vec<u8>>());
+    }
+    raw.assert_alive("7800 frames of leave for 2 MB");
 }
 
 #[test]
@@ -94,7 +120,7 @@ fn a_list_of_fields_that_is_too_long_is_refused_and_the_table_stays_right() {
 }
 
 #[test]
-fn pings_that_nobody_reads_the_answers_of_take_no_memory() {
+fn what_nobody_reads_takes_no_memory() {
     in_own_process("http2::floods::unheard");
 }
 
@@ -106,12 +132,13 @@ pub(crate) fn unheard() {
     let mut clients: Vec<Raw> = (0..8).map(|_| Raw::open(&server)).collect();
     let mut streams = 0;
     let begun = Instant::now();
-    // Window is given for all that is asked, and nothing is read.
+    // Window is given for all that is asked, each asks for answers to pings as well, and nothing is read.
     for raw in &mut clients {
         raw.send(&setting(4, (1 << 31) - 1));
         raw.send(&frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes()));
         for stream in 0..100u32 {
             streams += u64::from(raw.send(&get(2 * stream + 1, "/bytes/1000000")));
+            raw.send(&frame(PING, 0, 0, &[0; 8]));
         }
     }
     server.until("those who take nothing are given up", |server| server.metric("open_connections") == 0);

@@ -23,6 +23,7 @@ enum Then {
     Alive,
 }
 use Then::{Alive, Answer, Broken, Reset};
+use std::io::Read;
 
 type Case = (&'static str, Vec<u8>, Then);
 
@@ -77,6 +78,14 @@ fn section_3_4_the_preface() {
     raw.send(http2::PREFACE);
     raw.send(&get(1, "/"));
     raw.assert_broken(ProtocolError, "3.4 the first frame is not SETTINGS");
+    let mut raw = Raw::silent(&server);
+    raw.send(b"INVALID CONNECTION PREFACE\r\n\r\n");
+    let mut answer = String::new();
+    raw.stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 400 "),
+        "3.4 a preface that is none is a bad request of HTTP/1.1: {answer}"
+    );
     let mut raw = Raw::silent(&server);
     for byte in http2::PREFACE {
         raw.send(&[*byte]);
@@ -335,8 +344,11 @@ fn section_6_5_settings() {
     ]);
     let server = server();
     let mut raw = Raw::open(&server);
-    raw.send(&frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 9, 0, 1, 0, 0, 0, 7]));
+    raw.send(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 9, 0, 4, 0, 0, 0, 1]));
     raw.until(|frame| frame.head.kind == SETTINGS && frame.head.has(ACK));
+    raw.send(&get(1, "/bytes/5"));
+    let first = raw.until(|frame| frame.head.kind == DATA);
+    assert_eq!(first.payload.len(), 1, "6.5.3 of two values the last one counts");
 }
 
 #[test]

@@ -28,16 +28,10 @@ static CLUSTER: LazyLock<Option<Cluster>> =
     LazyLock::new(|| programs().map(|folder| Cluster::start(&folder)));
 
 /// Runs `test` with the server; says that it was skipped where PostgreSQL is not installed.
-pub(crate) fn with_server(name: &str, test: impl FnOnce(&Cluster)) {
-    static SKIPPED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+pub(crate) fn with_server(test: impl FnOnce(&Cluster)) {
     match &*CLUSTER {
         Some(cluster) => test(cluster),
-        None => {
-            let count = SKIPPED.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-            crate::support::say(&format!(
-                "skipped ({count}): {name}: PostgreSQL is not installed (apt-get install postgresql)"
-            ));
-        }
+        None => testkit::skipped("PostgreSQL is not installed (apt-get install postgresql)"),
     }
 }
 

@@ -19,7 +19,7 @@ fn get(client: &mut HttpClient, path: &str) -> (u16, String) {
 
 #[test]
 fn many_handlers_share_few_connections() {
-    with_server("many_handlers_share_few_connections", |server| {
+    with_server(|server| {
         for model in MODELS {
             let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(3);
             let (most, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -53,7 +53,7 @@ fn many_handlers_share_few_connections() {
 
 #[test]
 fn whoever_waits_first_is_served_first_and_not_for_ever() {
-    with_server("whoever_waits_first_is_served_first", |server| {
+    with_server(|server| {
         let config = server.config("trusted", "sslmode=disable");
         rt::run(move || {
             let pool = Pool::new(config).connections(1).wait_time(Duration::from_secs(5));
@@ -106,7 +106,7 @@ impl ToSql for Panics {
 
 #[test]
 fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
-    with_server("the_pool_is_whole_again", |server| {
+    with_server(|server| {
         for model in MODELS {
             let pool =
                 Pool::new(server.config("trusted", "sslmode=disable&application_name=whole")).connections(2);
@@ -158,7 +158,7 @@ fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
 
 #[test]
 fn a_client_that_goes_takes_its_statement_along() {
-    with_server("a_client_that_goes_takes_its_statement_along", |server| {
+    with_server(|server| {
         for model in MODELS {
             let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
             let (shared, seen) = (pool.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -184,7 +184,7 @@ fn a_client_that_goes_takes_its_statement_along() {
 
 #[test]
 fn clients_that_have_gone_are_passed_over_in_line() {
-    with_server("clients_that_have_gone_are_passed_over_in_line", |server| {
+    with_server(|server| {
         for model in MODELS {
             let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
             let (shared, seen) = (pool.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -223,7 +223,7 @@ fn clients_that_have_gone_are_passed_over_in_line() {
 
 #[test]
 fn what_a_handler_sets_is_not_there_for_the_next() {
-    with_server("what_a_handler_sets_is_not_there_for_the_next", |server| {
+    with_server(|server| {
         let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
         let state = |client: &mut Client<'_>| {
             let row =
@@ -270,7 +270,7 @@ fn what_a_handler_sets_is_not_there_for_the_next() {
 
 #[test]
 fn too_many_connections_are_told_from_other_refusals() {
-    with_server("too_many_connections", |server| {
+    with_server(|server| {
         let pool = Pool::new(server.config("few", "sslmode=disable")).connections(5);
         let pool = pool.wait_time(Duration::from_millis(300));
         let first = pool.get().unwrap();

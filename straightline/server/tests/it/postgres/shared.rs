@@ -17,7 +17,7 @@ const ROUNDS: i32 = 20;
 
 #[test]
 fn each_hears_the_answer_to_what_it_asked_over_one_connection() {
-    with_server("each_hears_the_answer_to_what_it_asked_over_one_connection", |server| {
+    with_server(|server| {
         let pool = Pool::new(config(server));
         rt::run(move || {
             let handlers: Vec<_> = (0..HANDLERS)
@@ -55,7 +55,7 @@ fn each_hears_the_answer_to_what_it_asked_over_one_connection() {
 
 #[test]
 fn what_is_wrong_with_one_statement_is_nobody_elses_affair() {
-    with_server("what_is_wrong_with_one_statement_is_nobody_elses_affair", |server| {
+    with_server(|server| {
         let pool = Pool::new(config(server));
         rt::run(move || {
             let handlers: Vec<_> = (0..HANDLERS)
@@ -107,7 +107,7 @@ fn what_is_wrong_with_one_statement_is_nobody_elses_affair() {
 
 #[test]
 fn a_connection_that_ends_is_replaced_and_nobody_hears_anothers_answer() {
-    with_server("a_connection_that_ends_is_replaced_and_nobody_hears_anothers_answer", |server| {
+    with_server(|server| {
         let (pool, killer) = (Pool::new(config(server)), config(server));
         rt::run(move || {
             let asking: Vec<_> = (0..HANDLERS)
@@ -148,7 +148,7 @@ fn a_connection_that_ends_is_replaced_and_nobody_hears_anothers_answer() {
 
 #[test]
 fn a_statement_that_takes_too_long_is_cancelled_and_the_next_are_answered() {
-    with_server("a_statement_that_takes_too_long_is_cancelled_and_the_next_are_answered", |server| {
+    with_server(|server| {
         let pool = Pool::new(config(server).query_time(Some(Duration::from_millis(300))));
         rt::run(move || {
             pool.shared().query("select 1", &[]).unwrap();
@@ -165,7 +165,7 @@ fn a_statement_that_takes_too_long_is_cancelled_and_the_next_are_answered() {
 
 #[test]
 fn who_is_cancelled_leaves_the_line_to_the_others() {
-    with_server("who_is_cancelled_leaves_the_line_to_the_others", |server| {
+    with_server(|server| {
         let pool = Pool::new(config(server));
         rt::run(move || {
             let ask = |pool: &Pool| {

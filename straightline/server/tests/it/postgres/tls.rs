@@ -11,7 +11,7 @@ fn is_encrypted(client: &mut Client<'_>) -> bool {
 
 #[test]
 fn tls_is_spoken_as_the_url_says() {
-    with_server("tls_is_spoken_as_the_url_says", |server| {
+    with_server(|server| {
         for (mode, encrypted) in [("disable", false), ("prefer", true), ("require", true)] {
             let config = server.config("trusted", &format!("sslmode={mode}"));
             let mut client = Client::connect(config.clone()).unwrap();
@@ -37,7 +37,7 @@ fn tls_is_spoken_as_the_url_says() {
 
 #[test]
 fn the_password_itself_is_said_over_tls_alone() {
-    with_server("the_password_itself_is_said_over_tls_alone", |server| {
+    with_server(|server| {
         let login = "by_word:pass%20word";
         assert!(Client::connect(server.config(login, "sslmode=require")).is_ok());
         let outcome = Client::connect(server.config(login, "sslmode=disable"));

@@ -16,12 +16,10 @@ pub(crate) struct Instance {
 }
 
 /// Whether there is a Redis; says that a test was skipped where there is none.
-pub(crate) fn is_installed(test: &str) -> bool {
+pub(crate) fn is_installed() -> bool {
     let installed = Command::new("redis-server").arg("--version").output().is_ok();
     if !installed {
-        crate::support::say(&format!(
-            "skipped: {test}: Redis is not installed (apt-get install redis-server)"
-        ));
+        testkit::skipped("Redis is not installed (apt-get install redis-server)");
     }
     installed
 }
