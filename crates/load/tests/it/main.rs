@@ -25,6 +25,7 @@ mod session;
 mod simulation;
 mod target;
 mod tls;
+mod tries;
 mod truth;
 mod turns;
 mod websocket;
