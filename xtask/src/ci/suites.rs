@@ -41,7 +41,7 @@ pub(super) fn run(programs: &[Program], env: &[(&str, &str)]) -> anyhow::Result<
     for (program, test) in &failed {
         let (success, lines) = read(program, &["--exact", "--test-threads=1", test], env)?;
         // A name that is not found would pass as well.
-        let passed = lines.iter().any(|line| within(line, "test ", " ... ok").as_ref() == Some(test));
+        let passed = lines.iter().any(|line| line.starts_with("test result: ok. 1 passed;"));
         ensure!(success && passed, "tests failed: {names}; and again alone: {test}");
     }
     if !failed.is_empty() {
@@ -72,14 +72,10 @@ fn read(program: &Program, arguments: &[&str], env: &[(&str, &str)]) -> anyhow::
     Ok((status.success(), lines))
 }
 
-/// What stands between `begin` and `end` in a line that has both.
-fn within(line: &str, begin: &str, end: &str) -> Option<String> {
-    line.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).map(str::to_owned)
-}
-
-/// Which tests failed.
+/// Which tests failed: the list that stands before the result. What a test itself prints may stand in the line that names it.
 fn failures(lines: &[String]) -> Vec<String> {
-    lines.iter().filter_map(|line| within(line, "test ", " ... FAILED")).collect()
+    let Some(begin) = lines.iter().rposition(|line| line == "failures:") else { return Vec::new() };
+    lines[begin + 1..].iter().map_while(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -91,11 +87,22 @@ mod tests {
         let printed = "\
 test a::good ... ok
 test a::bad ... FAILED
-test b::bad - should panic ... ok
+test b::bad - should panic ... what it printed itself
+FAILED
 
-test result: FAILED. 2 passed; 1 failed; 0 ignored";
+failures:
+
+---- a::bad stdout ----
+failures:
+    of its own
+
+failures:
+    a::bad
+    b::bad
+
+test result: FAILED. 1 passed; 2 failed; 0 ignored";
         let lines: Vec<String> = printed.lines().map(str::to_owned).collect();
-        assert_eq!(failures(&lines), ["a::bad"]);
+        assert_eq!(failures(&lines), ["a::bad", "b::bad"]);
         assert_eq!(failures(&[]), Vec::<String>::new());
     }
 }
