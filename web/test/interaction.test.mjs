@@ -141,7 +141,7 @@ test("how a table is sorted stands in the address", async () => {
     await header.click();
     const down = await causes();
     assert.notDeepEqual(down, asWritten);
-    // Not the first of both clicks: a slow browser writes its order, too.
+    // A slow browser writes the order of the first click as well.
     await page.waitForFunction(() => /sort=[^;]*down/.test(location.hash));
     await page.reload();
     assert.deepEqual(await causes(), down);

@@ -101,7 +101,7 @@ pub struct Connection {
     may_receive: i64,
     unreturned: u32,
     may_send: i64,
-    /// Bytes sent for which no leave to send more has come yet, and as much for each request.
+    /// Bytes for which the client may still send WINDOW_UPDATE: those it was sent, and some for each request.
     leave_due: u64,
     resets: Budget,
     controls: Budget,

@@ -7,19 +7,20 @@ use anyhow::ensure;
 use super::programs::Program;
 use crate::shell;
 
-/// Tests at most that may fail beside others and pass alone: more of them are no accident of timing.
+/// At most so many tests may fail beside others and pass alone.
 const MOST_UNSTEADY: usize = 5;
-/// The package whose tests wait for a quarter of their time, for the clocks of the comparisons they make: one more runs at a time
-/// than there are CPUs.
+/// These tests leave a quarter of the CPU time unused even so: one more runs at a time than there are CPUs.
 const WAITING: &str = "whyslow it";
-/// Tests that hold what a generator says against what a server noted, to some tens of microseconds: nothing runs beside them.
+/// These tests compare a generator's times with a server's, to some tens of microseconds: nothing runs beside them.
 const TIMED: (&str, &str) = ("load it", "truth::");
 
-/// Runs all tests, so that one run tells of all that fail. What fails is run once more with nothing beside it, since servers,
-/// generators and their clocks share two cores with other tests: what passes then is named at the end, and what fails again
-/// fails the run.
+/// Runs all tests, and those that fail once more with nothing beside them, because tests of timing share two cores with others.
+/// What passes then is named at the end; what fails again fails the run.
 pub(super) fn run(programs: &[Program], env: &[(&str, &str)]) -> anyhow::Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    for name in [WAITING, TIMED.0] {
+        ensure!(programs.iter().any(|program| program.name() == name), "there is no test program '{name}'");
+    }
     let (mut ended, mut failed) = (Vec::new(), Vec::new());
     for program in programs {
         for arguments in runs(&program.name(), cpus) {
@@ -72,7 +73,7 @@ fn read(program: &Program, arguments: &[&str], env: &[(&str, &str)]) -> anyhow::
     Ok((status.success(), lines))
 }
 
-/// Which tests failed: the list that stands before the result. What a test itself prints may stand in the line that names it.
+/// The tests that failed, from the list before the result: what a test prints may break the line that names it.
 fn failures(lines: &[String]) -> Vec<String> {
     let Some(begin) = lines.iter().rposition(|line| line == "failures:") else { return Vec::new() };
     lines[begin + 1..].iter().map_while(|line| line.strip_prefix("    ")).map(str::to_owned).collect()

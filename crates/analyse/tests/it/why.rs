@@ -72,6 +72,17 @@ pub(crate) fn planted(plant: Plant) -> Run {
     run
 }
 
+/// System time of the second arm goes up and down from block to block.
+pub(crate) fn scatter(run: &mut Run, each_ns: f64) {
+    for (index, record) in run.rounds.iter_mut().filter(|record| record.arm == "pr").enumerate() {
+        let window = &mut record.windows[0];
+        let more = window.load.requests as f64 * each_ns * [-1.0, 1.0][index % 2];
+        let cpu = &mut window.target.cpu;
+        cpu.system_ns = (cpu.system_ns as f64 + more) as u64;
+        cpu.total_ns = cpu.user_ns + cpu.system_ns;
+    }
+}
+
 pub(crate) fn apply(window: &mut Window, plant: &Plant) {
     window.server_cpus.cpus = 2;
     if let Some(rate) = plant.idle_rate {
@@ -271,13 +282,7 @@ fn what_the_interval_of_the_gap_leaves_a_tenth_is_neither_named_nor_ruled_out() 
     let switches = |scatter_ns: f64| {
         let plant = Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], switches: 0.13, ..Plant::NONE };
         let mut run = planted(plant);
-        for (index, record) in run.rounds.iter_mut().filter(|record| record.arm == "pr").enumerate() {
-            let window = &mut record.windows[0];
-            let more = window.load.requests as f64 * scatter_ns * [-1.0, 1.0][index % 2];
-            let cpu = &mut window.target.cpu;
-            cpu.system_ns = (cpu.system_ns as f64 + more) as u64;
-            cpu.total_ns = cpu.user_ns + cpu.system_ns;
-        }
+        scatter(&mut run, scatter_ns);
         let causes = analyse(&run).causes;
         causes.into_iter().find(|cause| cause.id.name() == "context_switches")
     };

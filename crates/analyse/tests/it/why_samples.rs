@@ -1,9 +1,9 @@
 //! What few, lost or partial samples are worth, and what is said of parts that they leave to chance.
 
-use model::record::{PassKind, Run, Window};
+use model::record::{PassKind, Window};
 
 use crate::support::analyse;
-use crate::why::{Plant, named};
+use crate::why::{Plant, named, scatter};
 use crate::why_cpu::{sampled, sampled_beside};
 
 #[test]
@@ -152,15 +152,4 @@ fn what_chance_may_make_has_an_interval_and_is_not_unattributed() {
         findings.causes
     );
     assert_eq!(findings.unattributed_share, Some(rest.unattributed_share));
-}
-
-/// System time of the second arm goes up and down from block to block.
-fn scatter(run: &mut Run, each_ns: f64) {
-    for (index, record) in run.rounds.iter_mut().filter(|record| record.arm == "pr").enumerate() {
-        let window = &mut record.windows[0];
-        let more = window.load.requests as f64 * each_ns * [-1.0, 1.0][index % 2];
-        let cpu = &mut window.target.cpu;
-        cpu.system_ns = (cpu.system_ns as f64 + more) as u64;
-        cpu.total_ns = cpu.user_ns + cpu.system_ns;
-    }
 }

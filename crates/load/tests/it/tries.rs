@@ -1,20 +1,20 @@
-//! Runs of which one has to be right, on a host that may take CPUs away.
+//! Repeats of a timed test, on a host that may take CPUs away.
 
 use std::fmt::Debug;
 use std::num::NonZero;
 use std::time::Instant;
 
-/// Runs of which one has to be right: who lies does so in each, and what else goes on on the machine delays some.
+/// Runs that must all be wrong for a test to fail: other work on the machine delays some of them.
 const TRIES: usize = 5;
-/// Share of the time of all CPUs from which on a host that takes it has spoilt a run.
+/// A run is spoilt if the host takes more than this share of the CPUs.
 const SPOILT: f64 = 0.02;
 /// Spoilt runs after which a test is left out.
 const MOST_SPOILT: usize = 10;
 
-/// Whether a run is right; `attempt` gives what is wrong with one. `false` where the host spoilt them: the test is left out then.
+/// Whether a run was right; `attempt` gives what is wrong with one. `false` if the host spoilt too many, which leaves the test out.
 ///
 /// # Panics
-/// If none of [`TRIES`] runs that the host left alone is right.
+/// If [`TRIES`] runs are wrong that the host did not spoil.
 pub(crate) fn one_is_right<T: Debug>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> bool {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as f64;
     let (mut wrong, mut spoilt) = (Vec::new(), 0);

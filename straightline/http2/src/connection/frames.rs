@@ -6,10 +6,10 @@ use crate::head::Malformed;
 use crate::settings::SETTING_BYTES;
 use crate::stream::{Ended, Gone, Stream};
 
-/// For so many bytes sent a client may say once that it takes more: the least that clients wait for is 1 KiB, on a stream and on the
-/// connection.
+/// A client may send one WINDOW_UPDATE for each so many bytes it was sent. No known client returns less than 1 KiB at a time, on a
+/// stream and on the connection.
 const LEAVE_BYTES: u64 = 256;
-/// With each request it may do so twice: some enlarge the window of each stream.
+/// And two for each request: some clients enlarge the window of each stream.
 const LEAVE_OF_REQUEST: u64 = 2 * LEAVE_BYTES;
 /// Length of the priority in a frame of fields, in bytes.
 const PRIORITY_BYTES: usize = 5;

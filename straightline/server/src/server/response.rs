@@ -193,7 +193,7 @@ impl<'a> Response<'a, Fresh> {
     /// # Errors
     ///
     /// `InvalidInput` if the status set before is none.
-    // Where the line is known, only then are its bytes copied without a call.
+    // Inlined, so that a constant line is copied without a call.
     #[inline(always)]
     pub fn field(self, line: FieldLine) -> io::Result<Self> {
         line.write(self.begun_head()?.bytes_mut());
