@@ -5,6 +5,8 @@ WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
 # The same code, built in a third of the time.
 DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/whyslow
 
+XTASK := $(or $(CARGO_TARGET_DIR),target)/debug/xtask
+
 # Where `make install` puts the program, its pages and completions; DESTDIR is put before all paths, for packagers.
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -46,8 +48,10 @@ web-test: web
 	cargo build -p whyslow
 	WHYSLOW=$(abspath $(or $(CARGO_TARGET_DIR),target)/debug/whyslow) npm --prefix web test
 
+# All at once: built alone, xtask has fewer features of what it shares with the tests, which would be built twice.
 test:
-	cargo xtask ci
+	cargo build --workspace --bins --tests --examples
+	$(XTASK) ci
 
 # As root on Debian, what is missing is installed first. One that does not build is told, and the others go on.
 targets: build

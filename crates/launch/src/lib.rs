@@ -48,7 +48,7 @@ pub use launcher::{ENV_PADDING, Launcher, OWN_FOLDER, Spec, role};
 pub use listen::listeners;
 pub use log::log_tail;
 pub use port::{Port, free_port, port_free};
-pub use probe::{probe, probe_with_body};
+pub use probe::{closes_after, probe, probe_with_body};
 pub use process::{Exit, Process, Stopped};
 pub use program::{executable_of, sha256, sha256_file};
 pub use ready::{NOT_YET, Shown, takes, unexpected, wait_until};

@@ -20,6 +20,9 @@ const READ_BYTES: usize = 16 * 1024;
 /// Shortest wait that a socket takes; zero would mean for ever.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 
+/// How long after its answer a server may take to end a connection.
+const CLOSING_LIMIT: Duration = Duration::from_secs(2);
+
 /// Asks `addr` for `path` once, on a connection of its own, and reads the whole answer.
 ///
 /// # Errors
@@ -41,6 +44,18 @@ pub fn probe_with_body(
     connection.send(request("GET", path, addr, "").as_bytes())?;
     let reply = connection.read_answer(false)?;
     Ok((reply.answer, reply.body_start))
+}
+
+/// Whether the server ends the connection after its answer to `request`, which is none to HEAD and asks for that.
+///
+/// # Errors
+/// [`ProbeError`] where it does not answer within `timeout`.
+pub fn closes_after(addr: SocketAddr, request: &[u8], timeout: Duration) -> Result<bool, ProbeError> {
+    let mut connection = Connection::open(addr, timeout)?;
+    connection.send(request)?;
+    connection.read_answer(false)?;
+    connection.deadline = Instant::now() + CLOSING_LIMIT;
+    Ok(connection.is_closed_by_server())
 }
 
 /// The bytes of a request without a body; `more` is further header lines, each with its CRLF.

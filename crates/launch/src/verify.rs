@@ -6,7 +6,7 @@ use model::plan::Expect;
 use model::record::Answer;
 
 use crate::ProbeError;
-use crate::probe::{Connection, Reply, request};
+use crate::probe::{Connection, Reply, closes_after, request};
 use crate::ready::{header, unexpected};
 
 /// Requests sent at once by the pipelining check.
@@ -173,10 +173,8 @@ fn not_found(addr: SocketAddr) -> Outcome {
 }
 
 fn close(addr: SocketAddr, path: &str) -> Outcome {
-    let mut connection = open(addr)?;
-    ask(&mut connection, &request("GET", path, addr, "Connection: close\r\n"), false)
-        .map_err(|error| error.to_string())?;
-    if connection.is_closed_by_server() {
+    let asking = request("GET", path, addr, "Connection: close\r\n");
+    if closes_after(addr, asking.as_bytes(), CHECK_LIMIT).map_err(|error| error.to_string())? {
         Ok("the server closes when asked to".to_owned())
     } else {
         Err("the server goes on after 'Connection: close'".to_owned())

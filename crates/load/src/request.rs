@@ -82,7 +82,8 @@ impl Request {
     }
 
     /// Whether no part of it is filled, and no doubled brace stands for one.
-    pub(crate) fn is_literal(&self, data: Option<&Data>) -> bool {
+    #[must_use]
+    pub fn is_literal(&self, data: Option<&Data>) -> bool {
         let literal = |text: &[u8]| match pieces(text, data).as_deref() {
             Ok([]) => true,
             Ok([Piece::Text(whole)]) => whole == text,

@@ -53,7 +53,7 @@ pub use link::{listen_for_link, loopback_bytes_per_s, measure_link};
 pub use parse::{callgrind_self_costs, machine_log};
 pub use profile::{Profiler, Samples, names_java};
 pub use readiness::{Readiness, ReadinessAt, ReadinessWatch};
-pub use resources::{ResourceSnapshot, listening_process};
+pub use resources::{ResourceSnapshot, available_bytes, listening_process};
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

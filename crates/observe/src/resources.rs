@@ -154,15 +154,41 @@ fn memory(cgroups: &Cgroups) -> Memory {
     memory
 }
 
+/// Memory that this process and those it starts can have, in bytes, without taking any from what runs: of the machine, and of each
+/// cgroup around it that has a limit.
+#[must_use]
+pub fn available_bytes() -> u64 {
+    let machine = parse::meminfo_bytes(&text("/proc/meminfo"), "MemAvailable").unwrap_or(u64::MAX);
+    let cgroups = Cgroups::own();
+    cgroups.folders("memory").filter_map(|folder| left_in(&folder)).fold(machine, u64::min)
+}
+
+/// What a cgroup has left of its limit. Pages of files that nobody uses count as used there, and are given back when asked for.
+fn left_in(folder: &str) -> Option<u64> {
+    let (limit, used) = (limit_of(folder)?, used_in(folder)?);
+    let given_back = parse::keyed(&text(&format!("{folder}/memory.stat")), "inactive_file").unwrap_or(0);
+    Some(limit.saturating_sub(used.saturating_sub(given_back)))
+}
+
+/// The limit of a cgroup's memory, in version 2 or version 1, where it has one.
+fn limit_of(folder: &str) -> Option<u64> {
+    number(format!("{folder}/memory.max"))
+        .or_else(|| number(format!("{folder}/memory.limit_in_bytes")))
+        .filter(|limit| *limit < NO_LIMIT_BYTES)
+}
+
+fn used_in(folder: &str) -> Option<u64> {
+    number(format!("{folder}/memory.current")).or_else(|| number(format!("{folder}/memory.usage_in_bytes")))
+}
+
+fn number(path: String) -> Option<u64> {
+    optional(path)?.parse().ok()
+}
+
 /// The limit of the innermost cgroup that has one.
 fn add_cgroup(memory: &mut Memory, cgroups: &Cgroups) {
-    let number = |path: String| optional(path)?.parse::<u64>().ok();
     for folder in cgroups.folders("memory") {
-        let limit = number(format!("{folder}/memory.max"))
-            .or_else(|| number(format!("{folder}/memory.limit_in_bytes")))
-            .filter(|limit| *limit < NO_LIMIT_BYTES);
-        let used = number(format!("{folder}/memory.current"))
-            .or_else(|| number(format!("{folder}/memory.usage_in_bytes")));
+        let (limit, used) = (limit_of(&folder), used_in(&folder));
         let hits = parse::keyed(&text(&format!("{folder}/memory.events")), "max")
             .or_else(|| number(format!("{folder}/memory.failcnt")));
         if limit.is_some() {

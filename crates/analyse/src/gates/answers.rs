@@ -109,7 +109,7 @@ fn answers(sheet: &Sheet, arm: &str) -> Option<ArmAnswers> {
         body_sha256: answer.body_sha256.clone(),
         body: Vec::new(),
     };
-    let answers = RequestAnswers { request: "GET".to_owned(), replies: vec![reply] };
+    let answers = RequestAnswers { request: "GET".to_owned(), replies: vec![reply], left_open: false };
     Some(ArmAnswers { arm: arm.to_owned(), requests: vec![answers] })
 }
 

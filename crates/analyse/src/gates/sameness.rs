@@ -2,7 +2,7 @@
 //!
 //! Each arm is asked several times. What differs between two answers of the *same* arm (a time, the id of a request) is
 //! not compared between arms; all else is. Whether the connection is closed after it is no part of an answer: new connections
-//! are a cost, and have their place among the causes.
+//! are a cost, and have their place among the causes. But a server that is asked to close a connection has to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +59,11 @@ pub enum Difference {
         baseline: u64,
         /// Bytes of the other arm.
         other: u64,
+    },
+    /// Only one leaves a connection open that it is asked to close.
+    LeftOpen {
+        /// Whether it is the baseline.
+        baseline: bool,
     },
     /// Other bytes.
     Body {
@@ -275,7 +280,10 @@ pub fn difference(baseline: &ArmAnswers, other: &ArmAnswers, same: Same) -> Opti
         let Some(answers) = other.requests.iter().find(|answers| answers.request == expected.request) else {
             continue;
         };
-        let found = differences(&expected.replies, &answers.replies, same);
+        let mut found = differences(&expected.replies, &answers.replies, same);
+        if same >= Same::Shape && expected.left_open != answers.left_open {
+            found.push(Difference::LeftOpen { baseline: expected.left_open });
+        }
         if !found.is_empty() {
             requests.push((several.then(|| expected.request.clone()), found));
         }

@@ -41,7 +41,7 @@ fn reply() -> Reply {
 }
 
 fn answered(request: &str, reply: Reply) -> RequestAnswers {
-    RequestAnswers { request: request.to_owned(), replies: vec![reply.clone(), reply] }
+    RequestAnswers { request: request.to_owned(), replies: vec![reply.clone(), reply], left_open: false }
 }
 
 fn changed(change: Change) -> Run {
@@ -71,6 +71,22 @@ fn of_several_requests_the_one_that_differs_is_named() {
         text.contains("asked for 'GET /', the bodies of 'pr' and 'main' differ from byte 7 on"),
         "{text}"
     );
+}
+
+#[test]
+fn who_leaves_a_connection_open_that_is_to_be_closed_is_named() {
+    for (main, pr, wanted) in
+        [(false, false, None), (true, true, None), (true, false, Some("'main'")), (false, true, Some("'pr'"))]
+    {
+        let mut run = changed(|_| ());
+        (run.answers[0].requests[0].left_open, run.answers[1].requests[0].left_open) = (main, pr);
+        let gate = gates(&analyse(&run), GateId::Parity)[0].clone();
+        assert_eq!(gate.ok, wanted.is_none(), "{}", gate.text);
+        run.manifest.plan.workload.same = Same::Status;
+        assert!(gates(&analyse(&run), GateId::Parity)[0].ok, "only the status is to be the same");
+        let said = wanted.map(|arm| format!("{arm} ignores Connection: close"));
+        assert!(said.is_none_or(|said| gate.text.contains(&said)), "{}", gate.text);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A cgroup with limits for a watched process; it takes root.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A cgroup; gone with the test, which ends the processes in it before.
 pub(crate) struct Cgroup {
@@ -10,7 +11,8 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     /// One that may run for `quota_us` of each tenth of a second and hold so much memory; nothing where none can be made.
     pub(crate) fn with_limits(quota_us: u64, memory_bytes: u64) -> Option<Self> {
-        let name = format!("whyslow-test-{}", std::process::id());
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("whyslow-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = memory_bytes.to_string();
         let root = Path::new("/sys/fs/cgroup");
         let is_v2 = root.join("cgroup.controllers").exists();

@@ -55,6 +55,10 @@ fn difference(one: &Difference, baseline: &str, other: &str) -> String {
         Difference::Length { baseline: a, other: b } => {
             format!("'{other}' answers with a body of {b} bytes and '{baseline}' with one of {a}")
         }
+        Difference::LeftOpen { baseline: first } => {
+            let (ignores, _) = owner(first);
+            format!("'{ignores}' ignores Connection: close and leaves it to the client to close")
+        }
         Difference::Body { at } => {
             format!("the bodies of '{other}' and '{baseline}' differ from byte {at} on")
         }

@@ -1,5 +1,6 @@
 //! The pilot: every arm started once, to see that it works, how fast it is, and whether arms can live together.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
@@ -10,7 +11,6 @@ use model::record::{
     Warming,
 };
 use model::units::Span;
-use rustix::system::sysinfo;
 
 use super::Early;
 use super::holding;
@@ -161,11 +161,12 @@ impl Bench<'_> {
         let begun = Instant::now();
         match self.ask(&mut server) {
             Ok(answers) => {
+                let heard = Heard::since(begun, &answers);
                 // Until more is known.
-                piloted.per_s = heard_per_s(&answers, begun);
+                piloted.per_s = heard.per_s();
                 piloted.answers = answers;
-                if self.is_too_slow(&mut server, piloted) {
-                    let text = too_slow(piloted.per_s);
+                if let Some(heard) = self.too_slow(&mut server, heard) {
+                    let text = too_slow(heard);
                     piloted.record.failure = Some(server.failure(FailureKind::WrongAnswer, text));
                     server.stop();
                     return Ok(());
@@ -181,22 +182,17 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether no turn is long enough for one of its answers. Its first ones may take longer than all that follow: it is asked again.
-    fn is_too_slow(&self, server: &mut Server, piloted: &mut Piloted) -> bool {
-        let longest_s = LONGEST_SLICE.0.as_secs_f64();
-        if self.plan.design.turns == Turns::Alone || piloted.per_s * longest_s >= 1.0 {
-            return false;
+    /// What was heard of an arm for whose answers no turn is long enough. Its first ones may take longer than all that follow: it is
+    /// asked again.
+    fn too_slow(&self, server: &mut Server, heard: Heard) -> Option<Heard> {
+        let is_too_slow = |heard: &Heard| heard.per_s() * LONGEST_SLICE.0.as_secs_f64() < 1.0;
+        if self.plan.design.turns == Turns::Alone || !is_too_slow(&heard) {
+            return None;
         }
-        crate::say(&format!(
-            "'{}' takes {:.1} s for an answer: asking once more",
-            piloted.record.arm,
-            1.0 / piloted.per_s
-        ));
+        crate::say(&format!("'{}' gave {heard}: asking once more", self.plan.arms[server.arm].name));
         let begun = Instant::now();
-        if let Ok(answers) = self.ask(server) {
-            piloted.per_s = piloted.per_s.max(heard_per_s(&answers, begun));
-        }
-        piloted.per_s * longest_s < 1.0
+        let again = self.ask(server).map_or(heard, |answers| Heard::since(begun, &answers));
+        Some(again).filter(is_too_slow)
     }
 
     /// Asks a few times for each request: what it answers is as expected, and kept to be compared.
@@ -319,7 +315,7 @@ impl Bench<'_> {
         let needed_bytes: u64 = pilots.iter().map(|piloted| piloted.rss_bytes).sum();
         let available_bytes = match &self.elsewhere.server {
             Some(remote) => remote.hello.available_bytes,
-            None => available_bytes(),
+            None => observe::available_bytes(),
         };
         if needed_bytes as f64 > available_bytes as f64 * MOST_MEMORY {
             return Some(AloneReason::Memory { needed_bytes, available_bytes });
@@ -385,18 +381,36 @@ impl Bench<'_> {
     }
 }
 
-/// Answers a second since `begun`, of requests asked one at a time.
-fn heard_per_s(answers: &[RequestAnswers], begun: Instant) -> f64 {
-    let heard: usize = answers.iter().map(|asked| asked.replies.len()).sum();
-    heard as f64 / begun.elapsed().as_secs_f64()
+/// How many answers an arm gave to one request at a time, and in how long.
+#[derive(Clone, Copy)]
+struct Heard {
+    answers: usize,
+    seconds: f64,
 }
 
-/// What is said of an arm that gives so few answers a second to one request at a time.
-fn too_slow(per_s: f64) -> String {
+impl Heard {
+    fn since(begun: Instant, asked: &[RequestAnswers]) -> Self {
+        let answers = asked.iter().map(|asked| asked.replies.len()).sum();
+        Self { answers, seconds: begun.elapsed().as_secs_f64() }
+    }
+
+    fn per_s(self) -> f64 {
+        self.answers as f64 / self.seconds
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answers = if self.answers == 1 { "answer" } else { "answers" };
+        write!(f, "{} {answers} in {:.1} s", self.answers, self.seconds)
+    }
+}
+
+/// What is said of an arm for whose answers no turn is long enough.
+fn too_slow(heard: Heard) -> String {
     format!(
-        "one answer takes {:.1} s, and a turn is {} s at most: measure one arm at a time with longer windows (--alone --window 60s \
-         --connections 1), or ask for less (--path)",
-        1.0 / per_s,
+        "it gave {heard} to one request at a time, and a turn is {} s at most: measure one arm at a time with longer windows (--alone \
+         --window 60s --connections 1), or ask for less (--path)",
         LONGEST_SLICE.0.as_secs()
     )
 }
@@ -470,22 +484,17 @@ fn look(
     Ok(())
 }
 
-/// Memory that can be had without taking any from what runs.
-pub(super) fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or_else(|| sysinfo().freeram, |kib| kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::too_slow;
+    use super::{Heard, too_slow};
 
     #[test]
     fn a_server_too_slow_for_a_turn_is_told_with_what_to_do() {
-        let text = too_slow(1.0 / 6.0);
-        assert!(text.starts_with("one answer takes 6.0 s, and a turn is 5 s at most"), "{text}");
+        let text = too_slow(Heard { answers: 1, seconds: 10.0 });
+        assert!(
+            text.starts_with("it gave 1 answer in 10.0 s to one request at a time, and a turn is 5 s"),
+            "{text}"
+        );
         assert!(text.contains("--alone --window 60s --connections 1"), "{text}");
     }
 }

@@ -279,9 +279,24 @@ impl Place<'_> {
                 return Err(format!("status {} in the place of {wanted} to '{name}'", wrong.status));
             }
             let replies = heard.iter().map(|one| reply(one, &job)).collect();
-            answers.push(RequestAnswers { request: name, replies });
+            answers.push(RequestAnswers { request: name, replies, left_open: self.leaves_open(&job) });
         }
         Ok(answers)
+    }
+
+    /// Whether the server leaves a connection open that the request of `job` asks it to close. The generator closes such a connection
+    /// by itself, so that only another client sees this.
+    fn leaves_open(&self, job: &Job) -> bool {
+        let config = load::Config::of_job(job, &self.endpoint());
+        let Some(request) = config.ok().map(|config| config.request).filter(load::Request::closes) else {
+            return false;
+        };
+        match request.render() {
+            Ok(bytes) if self.is_plain() && request.method != "HEAD" && request.is_literal(None) => {
+                launch::closes_after(self.address, &bytes, MEETING_LIMIT).is_ok_and(|closes| !closes)
+            }
+            _ => false,
+        }
     }
 
     /// Whether this is the status that its one request is to be answered with.

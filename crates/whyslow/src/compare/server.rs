@@ -336,9 +336,9 @@ impl Server {
     /// How it ended although it was not asked to, if it did or does within `patience`.
     pub(super) fn crash(&mut self, patience: Duration) -> Option<Failure> {
         let text = match &mut self.held {
-            Held::Process(process) => format!("it {} under load", process.wait(patience)?),
+            Held::Process(process) => format!("it {} while it was measured", process.wait(patience)?),
             Held::Met | Held::Project(_) if self.group.is_alive() => return None,
-            Held::Met | Held::Project(_) => "it ended under load".to_owned(),
+            Held::Met | Held::Project(_) => "it ended while it was measured".to_owned(),
             Held::There(remote, server) => return crash_there(remote, *server, patience),
         };
         Some(self.failure(FailureKind::Crashed, text))

@@ -1,16 +1,21 @@
 //! Arms that fail: a row each with the last lines of the log, and the others go on.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
 use model::record::{FailureKind, RunDir};
 
-use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
+use crate::cgroup::Cgroup;
+use crate::support::{FIXTURE, SHORT, WHYSLOW, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// An arm's fault, the kind of failure, and what is said of it.
-const FAULTS: [(&str, FailureKind, &str); 5] = [
+const FAULTS: [(&str, FailureKind, &str); 6] = [
     ("exit", FailureKind::Exited, "before it was ready"),
     ("silent", FailureKind::NotReady, "it listens on no TCP port"),
     ("status", FailureKind::WrongAnswer, "status 500 instead of 200"),
-    ("crash", FailureKind::Crashed, "under load"),
-    ("once", FailureKind::Crashed, "it exited with code 3 under load"),
+    ("crash", FailureKind::Crashed, "while it was measured"),
+    ("idle", FailureKind::Crashed, "it exited with code 9 while it was measured"),
+    ("once", FailureKind::Crashed, "it exited with code 3 while it was measured"),
 ];
 
 #[test]
@@ -132,6 +137,30 @@ fn a_server_that_ends_where_it_is_to_say_names_is_watched_without() {
     for record in &run.diagnostics {
         assert_eq!(record.failure, None, "{said:?}");
     }
+}
+
+#[test]
+fn arms_for_which_the_memory_is_not_enough_together_are_run_one_at_a_time() {
+    // One of them fits in beside what measures it, two do not.
+    let Some(cgroup) = Cgroup::with_limits(1_000_000, 200 << 20) else {
+        testkit::skipped("no cgroup can be made here");
+        return;
+    };
+    let (a, b) = (arm("a", "big"), arm("b", "big"));
+    let head = ["compare", &a, &b, "--equal-rates", "none", "--no-why", "--blocks", "1"];
+    let short = ["--warmup", "50ms", "--warmup-cap", "100ms", "--connections", "4"];
+    let mut command = Command::new("sh");
+    command.args(["-c", "read line && exec \"$@\"", "sh", WHYSLOW]).args(head).args(short);
+    command.current_dir(fresh_folder()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    cgroup.take(child.id());
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told = said.any(|line| line.contains("one arm at a time: together they need 1"));
+    // What is measured then is not asked here.
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = said.collect();
+    assert!(child.wait().unwrap().code().is_some() && told, "nothing was said of the memory: {rest:?}");
 }
 
 /// An arm that listens on `port`, whatever it is given.

@@ -138,7 +138,7 @@ fn a_search_for_capacity_is_driven_by_all_machines() {
         "--slo",
         "p50 < 1s",
         "--window",
-        "200ms",
+        "1s",
         "--warmup",
         "50ms",
         "--from",

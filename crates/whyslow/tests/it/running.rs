@@ -95,7 +95,7 @@ fn a_server_that_is_started_anew_in_the_middle_is_a_failed_row() {
     again.kill().unwrap();
     again.wait().unwrap();
     assert_eq!(printed.code, Some(1), "{printed:?}");
-    assert_eq!(printed.json()["arms"][0]["error"], "it ended under load", "{printed:?}");
+    assert_eq!(printed.json()["arms"][0]["error"], "it ended while it was measured", "{printed:?}");
 }
 
 fn primary(json: &serde_json::Value) -> Vec<&str> {

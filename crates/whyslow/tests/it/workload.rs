@@ -192,6 +192,32 @@ fn answers_are_alike_by_their_shape_and_not_by_their_ids() {
 }
 
 #[test]
+fn who_ignores_that_a_connection_is_to_be_closed_is_named() {
+    let asked = ["-H", TOKEN, "--path", "/items"];
+    for (pr, flags, wanted) in [
+        (
+            "",
+            vec!["--no-keep-alive"],
+            Some("'pr' ignores Connection: close and leaves it to the client to close"),
+        ),
+        ("obeys", vec!["-H", "Connection: close"], None),
+        ("", vec![], None),
+    ] {
+        let folder = fresh_folder();
+        let printed =
+            compare(&folder, &[shop("main", "obeys"), shop("pr", pr)], &[&asked[..], &flags].concat());
+        let json = printed.json();
+        let text = parity(&json)["text"].as_str().unwrap();
+        assert_eq!(parity(&json)["ok"], wanted.is_none(), "{flags:?}: {text}");
+        assert!(wanted.is_none_or(|wanted| text.contains(wanted)), "{flags:?}: {text}");
+        // Whoever ends a connection, it costs no request.
+        let windows = rounds(&folder).into_iter().flat_map(|record| record.windows);
+        assert!(windows.clone().count() > 0 || wanted.is_some(), "{flags:?}: nothing was measured");
+        assert!(windows.into_iter().all(|window| window.load.errors.total() == 0), "{flags:?}");
+    }
+}
+
+#[test]
 fn a_request_that_is_answered_otherwise_than_expected_ends_its_arm() {
     let folder = fresh_folder();
     let printed = compare(&folder, &[shop("main", ""), shop("pr", "")], &["-X", "POST", "--body", "{}"]);

@@ -28,7 +28,6 @@ use super::words::{Command, Event, Hello};
 use super::{Elsewhere, arrival, window};
 use crate::compare::Early;
 use crate::compare::generator::Generator;
-use crate::compare::pilot::available_bytes;
 use crate::compare::server::{Bench, Known, Purpose, Server};
 use crate::compare::services::Services;
 use crate::compare::together::EXIT_PATIENCE;
@@ -104,7 +103,7 @@ fn hello() -> anyhow::Result<Hello> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         machine: observe::fingerprint(),
         cpus: crate::compare::allowed_cpus()?,
-        available_bytes: available_bytes(),
+        available_bytes: observe::available_bytes(),
         ends: arrival::ends(&connection),
     })
 }
