@@ -11,6 +11,8 @@ use crate::style::Style;
 
 /// Characters of a run's name that are its date: `20260102-030405-9f3c`.
 const DATE_CHARS: usize = 8;
+/// Arms of one comparison whose profiles the page has beside the baseline's; those of more are longer than anybody reads.
+const MOST_PROFILES: usize = 4;
 
 pub(crate) fn document(findings: &CaseFindings) -> Document {
     let case = &findings.case;
@@ -148,7 +150,12 @@ fn run_blocks(run: &CaseRun) -> Document {
         .chain(compare::failures(findings))
         .chain(difference);
     blocks.extend(list(points));
-    blocks.extend(compare::profiles(findings, Detail::Short));
+    match findings.profiles.len() {
+        ..=MOST_PROFILES => blocks.extend(compare::profiles(findings, Detail::Short)),
+        many => blocks.push(Block::Paragraph(format!(
+            "Where the CPU time of a request goes is not listed here for {many} arms: 'whyslow analyse --details' prints it."
+        ))),
+    }
     blocks
 }
 

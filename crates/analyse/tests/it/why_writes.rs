@@ -1,6 +1,6 @@
 //! Where writes go: to the network, to files, to pipes.
 
-use crate::support::analyse;
+use crate::support::{analyse, asks_others, change};
 use crate::why::{Plant, named};
 use crate::why_cpu::{profile, sampled_beside};
 
@@ -70,4 +70,33 @@ fn cheap_writes_to_a_file_carry_the_time_inside_them() {
         analyse(&sampled_beside(cheap, &["main;log;do_syscall_64;ksys_write;ext4_file_write_iter"]));
     assert_eq!(named(&findings)[0].id.name(), "file_writes", "{:?}", findings.causes);
     assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.12, "{:?}", findings.causes);
+}
+
+/// Of sixteen requests that arrive together, the first arm reads all at once and answers them at once; the second goes on request by
+/// request, and asks others for as much as this.
+fn one_by_one(asked: Option<u64>) -> Vec<&'static str> {
+    const SENT: &str = "main;serve;flush;do_syscall_64;__x64_sys_sendto;tcp_sendmsg";
+    const READ: &str = "main;serve;fill;do_syscall_64;__x64_sys_recvfrom;tcp_recvmsg";
+    let mut run = sampled_beside(Plant { system_ns: 6000.0, segments: 1.0, ..Plant::NONE }, &[SENT, READ]);
+    for arm in ["main", "pr"] {
+        change(&mut run, arm, 0, |window| {
+            let came = window.load.requests;
+            asks_others(window, came, asked.map(|times| times * came));
+        });
+    }
+    let main = run.diagnostics.iter_mut().filter(|record| record.arm == "main");
+    for counts in main.flat_map(|record| &mut record.passes).filter_map(|pass| pass.counts.as_mut()) {
+        for name in ["sendto", "recvfrom"] {
+            *counts.syscalls.get_mut(name).unwrap() /= 16;
+        }
+    }
+    named(&analyse(&run)).iter().map(|cause| cause.id.name()).collect()
+}
+
+#[test]
+fn answers_sent_one_by_one_are_no_questions_to_others() {
+    let told = one_by_one(Some(0));
+    assert!(told.contains(&"small_writes") && !told.contains(&"backend_calls"), "{told:?}");
+    // Where its connections are not seen, it may be another that is written to and read from.
+    assert!(one_by_one(None).contains(&"backend_calls"));
 }

@@ -19,9 +19,17 @@ const LONGEST_WORD: usize = NAME;
 /// Room for the words that begin the last lines, in characters.
 pub(crate) const LABEL: usize = 9;
 
-/// A name that leaves room for figures: its beginning and its end, where names that are made alike differ.
+/// A name that leaves room for figures: its beginning and its end, where names that are made alike differ. Of a target with a variant,
+/// `GROUP-TARGET@VARIANT`, the group goes first: it is what all of them begin with.
 pub(crate) fn short(name: &str) -> String {
-    shortened(name, NAME)
+    let target = name.split_once('@').and_then(|(base, _)| Some(&name[base.rfind('-')? + 1..]));
+    match target {
+        Some(target) if name.chars().count() > NAME => match printable(target) {
+            fits if fits.chars().count() < NAME => format!("…{fits}"),
+            long => shortened(&long, NAME),
+        },
+        _ => shortened(name, NAME),
+    }
 }
 
 /// The same of a function's name, which is longer and stands once: without the type that it returns, and the end of its path.
@@ -204,7 +212,24 @@ pub(crate) fn blocks(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short_function;
+    use super::{NAME, short, short_function};
+
+    #[test]
+    fn long_names_of_arms_of_one_group_differ() {
+        for (name, wanted) in [
+            ("main", "main"),
+            ("techempower-straightline@json", "…straightline@json"),
+            ("techempower-straightline@plaintext", "straightl…laintext"),
+            ("techempower-actix@plaintext", "…actix@plaintext"),
+            ("techempower-ntex@plaintext", "…ntex@plaintext"),
+            ("warp@lto-jemalloc-pipeline", "warp@lto-…pipeline"),
+            ("a-branch-with-a-long-name", "a-branch-…ong-name"),
+        ] {
+            let found = short(name);
+            assert!(found.chars().count() <= NAME, "{found}");
+            assert_eq!(found, wanted, "{name}");
+        }
+    }
 
     #[test]
     fn a_long_name_of_a_function_keeps_what_names_it() {

@@ -24,7 +24,7 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
     match id {
         CauseId::UserTime => "time in its own code",
         CauseId::SystemTime => "time in the kernel",
-        CauseId::SmallWrites => "answers sent in several writes",
+        CauseId::SmallWrites => "answers sent in more writes",
         CauseId::FileWrites => "writes to files",
         CauseId::ExtraSyscalls => "more system calls",
         CauseId::CostlierCalls => "system calls that take longer",

@@ -205,7 +205,7 @@ rate at capacity 94.2 k → 82.4 k/s; latency at 35000 requests/s: no difference
 
 Why pr costs 1.5 µs more a request
      0.9 µs   60 %  context switches, 0.002 → 0.98 a request (threads sleep and are woken)    proved
-     0.3 µs   20 %  answers sent in several writes, 1.00 → 2.00 a request                     likely
+     0.3 µs   20 %  answers sent in more writes, 1.00 → 2.00 a request                        likely
      0.2 µs   13 %  allocating and freeing memory                                             likely
      0.1 µs    7 %  not explained
    not it: page faults, more system calls

@@ -66,10 +66,13 @@ fn to_network(pair: &Pair, arm: &Evidence) -> Option<NetworkWrites> {
 }
 
 /// More writes to the network by which something is asked elsewhere, and more reads of what is answered: not the server's own
-/// answer in smaller pieces. Without both it is neither.
+/// answer in smaller pieces. Without both it is neither; nor is it of a server whose connections are seen and that asks nobody.
 pub(super) fn exchanges(pair: &Pair) -> [f64; 2] {
     /// More answers in pieces than by chance, as a share of all.
     const IN_PIECES: f64 = 0.01;
+    if pair.slow.asked.is_some_and(|asked| asked < FEW) {
+        return [0.0; 2];
+    }
     let reads = pair.more_calls(&[&READS[..], &RECEIVES].concat()).map_or(0.0, |(more, _)| more);
     let network = writes(pair).network;
     let pieces = pair.slow.pieces.zip(pair.fast.pieces);

@@ -92,7 +92,7 @@ fn where_idle_time_is_part_of_a_gap_its_causes_have_the_places_of_their_nodes() 
     ];
     let text = findings_text(&found, Style::Plain);
     assert!(
-        text.contains("answers sent in several writes for flush") && text.contains("idle time included"),
+        text.contains("answers sent in more writes for flush") && text.contains("idle time included"),
         "{text}"
     );
     assert!(!text.contains("memory to be collected for") && !text.contains("collection for"), "{text}");
@@ -142,7 +142,7 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     found.said =
         vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
     let text = findings_text(&found, Style::Plain);
-    assert!(text.contains("answers sent in several writes"), "{text}");
+    assert!(text.contains("answers sent in more writes"), "{text}");
 }
 
 /// A connection is several calls, and each of them is little: together they are what is said, once.
@@ -237,7 +237,7 @@ fn parts_that_go_both_ways_are_not_one_sum() {
     // Those of one direction are.
     found.said[2].delta_ns = -200.0;
     let text = findings_text(&found, Style::Plain);
-    assert!(text.contains("     1.0 µs   30 %  answers sent in several writes and its own code\n"), "{text}");
+    assert!(text.contains("     1.0 µs   30 %  answers sent in more writes and its own code\n"), "{text}");
 }
 
 /// Shares are of the gap, as in JSON, as long as they tell something.
@@ -278,9 +278,9 @@ fn not_it_has_no_words_of_a_row() {
 #[test]
 fn writes_are_those_that_are_known_to_go_to_the_network() {
     let text = row_of_writes(true);
-    assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
+    assert!(text.contains("answers sent in more writes, 2.00 → 1.00 a request"), "{text}");
     let text = row_of_writes(false);
-    assert!(text.contains("answers sent in several writes ") && !text.contains("2.00"), "{text}");
+    assert!(text.contains("answers sent in more writes ") && !text.contains("2.00"), "{text}");
 }
 
 /// The screen of a gap by writes, which all went to the `network`.
