@@ -46,7 +46,7 @@ pub fn probe_with_body(
     Ok((reply.answer, reply.body_start))
 }
 
-/// Whether the server ends the connection after its answer to `request`, which is none to HEAD and asks for that.
+/// Whether the server closes the connection after it answers `request`: one with `Connection: close`, and not HEAD.
 ///
 /// # Errors
 /// [`ProbeError`] where it does not answer within `timeout`.

@@ -11,7 +11,7 @@ use crate::style::Style;
 
 /// Characters of a run's name that are its date: `20260102-030405-9f3c`.
 const DATE_CHARS: usize = 8;
-/// Arms of one comparison whose profiles the page has beside the baseline's; those of more are longer than anybody reads.
+/// A comparison with more arms than this, beside the baseline, has no profiles on the page: nobody would read them.
 const MOST_PROFILES: usize = 4;
 
 pub(crate) fn document(findings: &CaseFindings) -> Document {

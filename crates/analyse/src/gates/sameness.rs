@@ -2,7 +2,7 @@
 //!
 //! Each arm is asked several times. What differs between two answers of the *same* arm (a time, the id of a request) is
 //! not compared between arms; all else is. Whether the connection is closed after it is no part of an answer: new connections
-//! are a cost, and have their place among the causes. But a server that is asked to close a connection has to.
+//! are a cost, and have their place among the causes. A server that leaves one open when asked to close it does differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ pub enum Difference {
         /// Bytes of the other arm.
         other: u64,
     },
-    /// Only one leaves a connection open that it is asked to close.
+    /// Only one leaves a connection open when asked to close it.
     LeftOpen {
         /// Whether it is the baseline.
         baseline: bool,

@@ -27,7 +27,7 @@ pub struct RequestAnswers {
     pub request: String,
     /// The answers in their order.
     pub replies: Vec<Reply>,
-    /// Whether the server left the connection open that the request asked it to close.
+    /// Whether the server left the connection open although the request asked it to close it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_open: bool,
 }
