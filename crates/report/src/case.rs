@@ -205,9 +205,10 @@ fn how(findings: &CaseFindings) -> Vec<String> {
         let requests: u64 = run.findings.arms.iter().map(|arm| arm.requests).sum();
         let rounds: u32 = run.findings.arms.iter().map(|arm| arm.rounds).sum();
         points.push(format!(
-            "{}: {}; {rounds} valid rounds with {}, {requests} requests at {}; run {}, seed {}",
+            "{}: {}; {rounds} valid rounds in {:.0} s with {}, {requests} requests at {}; run {}, seed {}",
             run.id,
             run.findings.workload,
+            run.findings.took_ns as f64 / 1e9,
             compare::measured(&run.findings),
             run.findings.condition,
             run.findings.run_id,

@@ -34,6 +34,8 @@ pub(crate) use turns::latency_log;
 use watch::Watch;
 
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
+    // Reading the arguments, sending the load and writing the report take turns with the memory of their code.
+    observe::give_back_code();
     if args.job {
         return turns::run();
     }
@@ -231,6 +233,7 @@ fn measure(
         None => load::run(config, interrupt.flag(), &mut follow),
     };
     watch.finish();
+    observe::give_back_code();
     measured.map_err(refused)
 }
 

@@ -196,12 +196,16 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
-/// Names as they are said in a row: `a`, `a and b`, `a, b and c`.
+/// Names as they are said in a row: `a`, `a and b`, `a, b and c`. Beside one that is itself a list, a comma tells where the last begins.
 pub(crate) fn and<S: Borrow<str>>(names: &[S]) -> String {
+    let is_list = |name: &S| name.borrow().contains(" and ") || name.borrow().contains(", ");
     match names {
         [] => String::new(),
         [one] => one.borrow().to_owned(),
-        [first @ .., last] => format!("{} and {}", first.join(", "), last.borrow()),
+        [first @ .., last] => {
+            let comma = if names.iter().any(is_list) { "," } else { "" };
+            format!("{}{comma} and {}", first.join(", "), last.borrow())
+        }
     }
 }
 
@@ -212,7 +216,17 @@ pub(crate) fn blocks(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME, short, short_function};
+    use super::{NAME, and, short, short_function};
+
+    #[test]
+    fn a_name_that_is_a_list_is_set_apart() {
+        let said = |names: &[&str]| and(names);
+        assert_eq!(said(&["a", "b"]), "a and b");
+        assert_eq!(said(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(said(&["clocks and dates"]), "clocks and dates");
+        assert_eq!(said(&["clocks and dates", "b"]), "clocks and dates, and b");
+        assert_eq!(said(&["a", "b, unsure", "c"]), "a, b, unsure, and c");
+    }
 
     #[test]
     fn long_names_of_arms_of_one_group_differ() {

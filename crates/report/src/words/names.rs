@@ -163,7 +163,7 @@ pub(crate) fn node_name(path: &[String]) -> &str {
         ["user", "runtime and server library", _] => "runtime",
         ["kernel", "entry and exit", _] => "kernel entry",
         ["kernel", same, call] if !call.is_empty() && analyse::DONE_ALIKE.contains(&same) => call,
-        [_, what, _] => what,
+        [_, what, _] => what.strip_suffix(AND_BELOW).map_or(what, str::trim_end),
     }
 }
 

@@ -171,6 +171,7 @@ impl Bench<'_> {
                     server.stop();
                     return Ok(());
                 }
+                self.place(server.arm, server.address).note_left_open(&mut piloted.answers);
                 self.load(server, connections, piloted)
             }
             Err(_) if self.interrupt.is_set() => Err(Early::Interrupted),

@@ -11,7 +11,7 @@ use http1::response::{headers, parse_head};
 use launch::{LaunchError, Launcher, NOT_YET, ProbeError, Process, Shown, Spec, log_tail, unexpected};
 use load::LoadError;
 use load::session::Heard;
-use model::job::{Endpoint, Job, Request, Requests};
+use model::job::{Endpoint, Job, NamedRequest, Request, Requests};
 use model::plan::{Arm, Placeholders, Placement, ReadyBy, ServicePlace, Workload, fill, fill_services};
 use model::record::{Answer, Reply, RequestAnswers, without_secrets};
 
@@ -262,8 +262,7 @@ impl Place<'_> {
             if known || named.weight == 0.0 || answers.len() == MOST_NAMES {
                 continue;
             }
-            let request = Requests::Same(named.request);
-            let job = Job { requests: request, ..self.workload.job.clone() }.under(&self.arm.circumstances);
+            let job = self.asking_for(named.request);
             let heard = load::ask(&job, &self.endpoint(), ASKED, ASKING_LIMIT, stop)
                 .map_err(|error| format!("asked for '{name}': {error}"))?;
             if heard.is_empty() {
@@ -279,9 +278,28 @@ impl Place<'_> {
                 return Err(format!("status {} in the place of {wanted} to '{name}'", wrong.status));
             }
             let replies = heard.iter().map(|one| reply(one, &job)).collect();
-            answers.push(RequestAnswers { request: name, replies, left_open: self.leaves_open(&job) });
+            answers.push(RequestAnswers { request: name, replies, left_open: false });
         }
         Ok(answers)
+    }
+
+    /// Notes at each answer whether the server leaves the connection open that the request asks it to close. A server that does takes a
+    /// while of each.
+    pub(crate) fn note_left_open(&self, answers: &mut [RequestAnswers]) {
+        let requests = self.job().requests.named(&self.workload.path);
+        for answer in answers {
+            let is_it =
+                |named: &&NamedRequest| named.weight != 0.0 && without_secrets(&named.name) == answer.request;
+            let same = requests.iter().find(is_it);
+            answer.left_open =
+                same.is_some_and(|named| self.leaves_open(&self.asking_for(named.request.clone())));
+        }
+    }
+
+    /// The job of an arm that is asked for one thing alone.
+    fn asking_for(&self, request: Request) -> Job {
+        let requests = Requests::Same(request);
+        Job { requests, ..self.workload.job.clone() }.under(&self.arm.circumstances)
     }
 
     /// Whether the server leaves a connection open that the request of `job` asks it to close. The generator closes such a connection
