@@ -210,6 +210,8 @@ impl<'a> Gap<'a> {
                 None => names.push((name, node.delta_ns.abs())),
             }
         }
+        // A name that several nodes share may hold more than those before it.
+        names.sort_by(|a, b| b.1.total_cmp(&a.1));
         // Others go the other way, where names hold more than what is left.
         let mut held = 0.0;
         let fits = names.iter().take_while(|(_, ns)| {
