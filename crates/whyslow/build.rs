@@ -5,7 +5,7 @@ use std::{env, fs};
 /// What a C library carries whose loader reads packed relocations. Source: release notes of glibc 2.36, `DT_RELR`.
 const PACKED: &[u8] = b"GLIBC_ABI_DT_RELR";
 
-/// Packs the addresses that the loader corrects: it reads 20 KiB of them instead of 870, which every generator would hold. Only where the
+/// Packs the addresses that the loader corrects: it reads 15 KiB of them instead of 870, which every generator would hold. Only where the
 /// program is built for this machine and its loader can.
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
