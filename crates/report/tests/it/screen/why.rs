@@ -133,12 +133,12 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     let text = findings_text(&found, Style::Plain);
     let row = "     1.3 µs   39 %  smaller: kernel entry 12 %, futex 12 %, …\n";
     assert!(text.contains(row), "{text}");
-    // Of functions of one package with all that they call, the package.
+    // Of functions of one package with all that they call, the package, and what holds most comes first.
     let package = "github.com/jackc/pgx/v5 and what it calls";
-    found.smaller =
-        ["pgx.a", "pgx.b"].map(|name| node(&["user", package, name], -200.0, "own_code", None)).into();
+    let paths = [["user", "header writing", ""], ["user", package, "pgx.a"], ["user", package, "pgx.b"]];
+    found.smaller = paths.map(|path| node(&path, -250.0, "own_code", None)).into();
     let text = findings_text(&found, Style::Plain);
-    let row = "     1.3 µs   39 %  smaller: github.com/jackc/pgx/v5 12 %, …\n";
+    let row = "     1.3 µs   39 %  smaller: github.com/jackc/pgx/v5 15 %, header writing 8 %, …\n";
     assert!(text.contains(row), "{text}");
     // Where no one function stands for a node, what is below it does.
     let below = vec!["cart".to_owned(), "tax".to_owned()];
