@@ -11,6 +11,7 @@
 //! does a timeout with its age when it was given up. A request whose connection broke is an error and has no latency.
 
 mod answer;
+mod carrier;
 mod dispatch;
 mod drift;
 mod ending;

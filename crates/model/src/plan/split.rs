@@ -12,8 +12,8 @@ use crate::units::Span;
 
 /// Seconds of all blocks for each arm at most.
 const ARM_S: f64 = 19.0;
-/// Seconds from the first pilot to the end of the diagnosis: for each arm, and beside that. Of two arms 55 s: what comes before and after,
-/// and a diagnosis that takes longer than was thought, still end within a minute.
+/// Seconds from the first pilot to the end of the diagnosis: for each arm, and beside that. For two arms that is
+/// 55 s: the rest of a minute is for what comes before and after, and for a diagnosis that takes longer than expected.
 const WHOLE_S: [f64; 2] = [19.0, 17.0];
 /// Variance of the ratio of one cycle, rare disturbed ones included, over that between two starts of the same servers: (2.6 %)² over
 /// (1.05 %)². Source: `docs/benchmarks/experiment.md`, starts and cycles.

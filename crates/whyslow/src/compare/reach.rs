@@ -283,8 +283,8 @@ impl Place<'_> {
         Ok(answers)
     }
 
-    /// Notes at each answer whether the server leaves the connection open that the request asks it to close. A server that does takes a
-    /// while of each.
+    /// Notes at each answer whether the server leaves the connection open that the request asks it to close. Each that
+    /// stays open takes two seconds.
     pub(crate) fn note_left_open(&self, answers: &mut [RequestAnswers]) {
         let requests = self.job().requests.named(&self.workload.path);
         for answer in answers {

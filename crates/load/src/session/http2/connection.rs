@@ -9,8 +9,8 @@ use http2::{PREFACE, frame::FrameHead};
 
 use super::answer::{Answer, Blocks};
 use super::request::{Request, Writer};
+use crate::session::carrier::{Came, Carrier};
 use crate::session::fields::FIELDS_BYTES;
-use crate::session::multiplexed::{Came, Carrier};
 use crate::session::{Answers, Heard, Malformed, Reason};
 
 /// Window of one stream and of the connection, in bytes: a server must not wait for us to read, which we do at once.

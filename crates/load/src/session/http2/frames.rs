@@ -4,8 +4,8 @@ use http2::frame::{self, ErrorCode, FrameHead, PAYLOAD_BYTES, STREAM_MASK, WINDO
 use http2::settings::SETTING_BYTES;
 
 use super::connection::{Connection, Fault, Part, Pending, WINDOW_BYTES};
+use crate::session::carrier::Came;
 use crate::session::fields::FIELDS_BYTES;
-use crate::session::multiplexed::Came;
 use crate::session::{Reason, Sign};
 
 /// Length of the priority in a frame of fields, in bytes.

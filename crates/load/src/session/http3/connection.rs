@@ -7,7 +7,7 @@ use super::code;
 use super::control::{Inbound, Server, ours};
 use super::piece::Piece;
 use super::request::{Framed, framed};
-use crate::session::multiplexed::{Came, Carrier};
+use crate::session::carrier::{Came, Carrier};
 use crate::session::{Heard, Reason, Sign};
 
 /// Our control stream: the first that a client begins in one direction. Source: RFC 9000, section 2.1.
