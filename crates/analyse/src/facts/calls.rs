@@ -20,6 +20,8 @@ pub(crate) const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mrema
 pub(crate) const FUTEX: [&str; 1] = ["futex"];
 /// Lock a file, or set it free.
 pub(crate) const FILE_LOCKS: [&str; 2] = ["flock", "fcntl"];
+/// Let another thread have the CPU, and look again.
+pub(crate) const YIELDS: [&str; 1] = ["sched_yield"];
 /// Wait for a time to pass.
 pub(crate) const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// Wait for a disk.

@@ -82,8 +82,9 @@ fn without_address(name: &str) -> Cow<'_, str> {
 pub(crate) fn called(name: &str) -> &str {
     /// What names begin with that have spaces for other reasons: tables, marks, functions of JavaScript with their files.
     const OTHERS: [&str; 4] = ["vtable ", "itable ", "[", "JS:"];
-    let Some(end) = name.find(['(', '<']).filter(|_| !OTHERS.iter().any(|begin| name.starts_with(begin)))
-    else {
+    // Asked of each frame of each stack: bytes are looked through quicker than characters.
+    let begins = name.bytes().position(|byte| matches!(byte, b'(' | b'<'));
+    let Some(end) = begins.filter(|_| !OTHERS.iter().any(|begin| name.starts_with(begin))) else {
         return name;
     };
     name[..end].trim_end().rfind(' ').map_or(name, |space| &name[space + 1..])

@@ -395,6 +395,26 @@ fn who_asks_others_twice_as_often_is_told_so_before_code_that_is_spread() {
 }
 
 #[test]
+fn who_yields_the_cpu_in_a_loop_polls() {
+    let plant = Plant { system_ns: 6000.0, calls: &[("sched_yield", 20.0)], switches: 20.0, ..Plant::NONE };
+    let switching = "main;find_work;do_syscall_64;__x64_sys_sched_yield;schedule";
+    let findings = analyse(&sampled_beside(plant, &[switching]));
+    assert_eq!(named(&findings)[0].id.name(), "busy_wait", "{:?}", findings.causes);
+}
+
+#[test]
+fn new_connections_to_a_service_are_said_before_the_code_around_them() {
+    const OWN: [&str; 3] = ["main;serve;a", "main;serve;b", "main;serve;c"];
+    const CONNECTS: &str = "main;dial;do_syscall_64;__x64_sys_connect;tcp_v4_connect";
+    let first = |calls: &'static [(&'static str, f64)]| {
+        let plant = Plant { user_ns: 6000.0, system_ns: 3000.0, calls, ..Plant::NONE };
+        named(&analyse(&sampled_beside(plant, &spread(&OWN, &[CONNECTS]))))[0].id.name()
+    };
+    assert_eq!(first(&[("connect", 1.0)]), "new_connections");
+    assert_eq!(first(&[("connect", 0.2)]), "own_code", "one request in five connects");
+}
+
+#[test]
 fn own_code_that_is_said_first_says_which_calls_it_makes() {
     let own = ["main;serve;a", "main;serve;b", "main;serve;c"];
     let plant = Plant { user_ns: 9000.0, calls: &[("newfstatat", 20.0)], ..Plant::NONE };

@@ -19,6 +19,17 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     }
 }
 
+#[test]
+fn a_stream_in_small_pieces_on_a_local_socket_hands_nothing_over() {
+    const PIECES: &str = "main;flush;do_syscall_64;ksys_write;sock_write_iter;unix_stream_sendmsg";
+    // Each wakes somebody; or forty are written for one switch.
+    for (switches, expected) in [(40.0, "thread_handoff"), (1.0, "extra_syscalls")] {
+        let writes = Plant { system_ns: 6000.0, calls: &[("write", 40.0)], switches, ..Plant::NONE };
+        let findings = analyse(&sampled_beside(writes, &[PIECES]));
+        assert_eq!(named(&findings)[0].id.name(), expected, "{switches}: {:?}", findings.causes);
+    }
+}
+
 /// What is said of writes where the second arm makes these `calls` more for each request, and runs this beside what both do.
 fn said_of_writes(calls: &'static [(&'static str, f64)], stacks: &[&str]) -> (analyse::Findings, String) {
     const SENT: &str = "main;serve;flush;do_syscall_64;__x64_sys_sendto;tcp_sendmsg";

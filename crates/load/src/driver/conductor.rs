@@ -18,6 +18,8 @@ use crate::{Address, Config, LoadError, Requests, Supply};
 
 /// How long before an edge the workers get the order: several times what waking them takes.
 const LEAD_NS: u64 = 2_000_000;
+/// The same before a turn, of which there are many: a worker that wakes later begins late, and the other turns outvote it.
+const TURN_LEAD_NS: u64 = 500_000;
 /// How often the stop flag is looked at: soon for a person, seldom for a core that is shared with a worker.
 const STOP_CHECK_NS: u64 = 50_000_000;
 /// How long the first attempts to connect may take altogether.
@@ -202,7 +204,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<Taken, LoadError> {
         self.crew = crew;
         self.gathered = Gathered::new(self.handles().len());
-        let start_ns = begin_ns.unwrap_or_default().max(now_ns() + LEAD_NS);
+        let start_ns = begin_ns.unwrap_or_default().max(now_ns() + TURN_LEAD_NS);
         let span = Span { start_ns, end_ns: start_ns + length_ns };
         let last_ns = span.end_ns + order.drain_ns;
         self.crew().control.begin(order, span);

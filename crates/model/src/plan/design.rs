@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::job::summary::masked_query;
+use crate::plan::split::turn_s;
 use crate::plan::{Arm, Intervention, Placement, PlanError, Service, WarmupClass, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
@@ -17,7 +18,7 @@ const MAX_PIPELINE: u32 = 1024;
 /// Shortest window of an arm alone from which a rate can be read on a noisy machine.
 const MIN_WINDOW: Span = Span::from_secs(1);
 /// Shortest slice: below it the change from one arm to the next is most of it.
-const MIN_SLICE: Span = Span(Duration::from_millis(20));
+pub const SHORTEST_SLICE: Span = Span(Duration::from_millis(20));
 /// Longest slice: what is longer is a window of an arm alone.
 pub const LONGEST_SLICE: Span = Span::from_secs(5);
 /// A slice where nothing asks for another length: what disturbs for some milliseconds is then in one of many, and a median does
@@ -25,8 +26,8 @@ pub const LONGEST_SLICE: Span = Span::from_secs(5);
 const USUAL_SLICE: Span = Span(Duration::from_millis(50));
 /// The same where an arm compiles as it runs, and so has a collector that comes by only now and then.
 const SLICE_OF_JIT: Span = Span(Duration::from_millis(200));
-/// Slices of each arm in a block, under each condition, of the usual length. Of longer ones there are as many as take as long.
-const CYCLES: u32 = 24;
+/// Slices of each arm in a block, under each condition, of the usual length. Of others there are as many as take as long.
+const CYCLES: f64 = 24.0;
 /// Fewest, however long they are: an even number, so that each arm comes first as often as last.
 const FEWEST_CYCLES: u32 = 6;
 /// Most slices of an arm in a block.
@@ -263,7 +264,7 @@ impl Plan {
                 range("--cycles", &cycles, (1..=MAX_CYCLES).contains(&cycles), "between 1 and 10000")?;
             }
             if let Some(slice) = slice {
-                let fits = (MIN_SLICE..=LONGEST_SLICE).contains(&slice);
+                let fits = (SHORTEST_SLICE..=LONGEST_SLICE).contains(&slice);
                 range("--slice", &slice, fits, "between 20ms and 5s; longer ones are windows of --alone")?;
             }
         }
@@ -299,8 +300,8 @@ impl Plan {
         if let Some(split) = self.split(self.begin_s(), slice, Some(self.usual_slice())) {
             return split.cycles;
         }
-        let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
-        cycles.unwrap_or((as_long.round() as u32).clamp(FEWEST_CYCLES, CYCLES))
+        let pairs = CYCLES * turn_s(USUAL_SLICE) / turn_s(slice) / 2.0;
+        cycles.unwrap_or((pairs as u32 * 2).max(FEWEST_CYCLES))
     }
 
     /// The same under the condition at `index`, where there are `cycles` under the first: in a quick run two thirds after it, whose

@@ -32,7 +32,9 @@ pub use case::{
 pub use cause::{CauseId, UnknownCause};
 pub use compose::Compose;
 pub use config::ConfigFile;
-pub use design::{Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, Timing, Turns};
+pub use design::{
+    Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, SHORTEST_SLICE, Timing, Turns,
+};
 pub use gate::GateId;
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub(crate) use image::short_id;

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Blocks, Plan, WarmupClass};
+use super::{Blocks, Plan, SHORTEST_SLICE, WarmupClass};
 use crate::units::Span;
 
 /// Seconds of all blocks for each arm at most.
@@ -15,9 +15,10 @@ const ARM_S: f64 = 19.0;
 /// Seconds from the first pilot to the end of the diagnosis: for each arm, and beside that. For two arms that is
 /// 55 s: the rest of a minute is for what comes before and after, and for a diagnosis that takes longer than expected.
 const WHOLE_S: [f64; 2] = [19.0, 17.0];
-/// Variance of the ratio of one cycle, rare disturbed ones included, over that between two starts of the same servers: (2.6 %)² over
-/// (1.05 %)². Source: `docs/benchmarks/experiment.md`, starts and cycles.
-const CYCLE_OVER_START: f64 = 6.0;
+/// Variance of the ratio of one cycle of the shortest slices, rare disturbed ones included, over that between two starts of the same servers:
+/// between some 10 on a quiet host and 200 on a noisy one. What is lost on either is 7 % of the interval's width. A longer slice has as much
+/// less of it as it is longer. Source: `docs/benchmarks/experiment.md`, starts and cycles.
+const CYCLE_OVER_START: f64 = 30.0;
 /// Fewest cycles of slices of the usual length: the middle of four passes over one in which something disturbed.
 const FEWEST: u32 = 4;
 /// The same where slices are longer.
@@ -34,7 +35,7 @@ const AT_ONCE: u32 = 1024;
 /// Of those beyond, so many are opened in a second. Seen: 10 000 connections to servers of five languages took 8 to 10 s.
 const OPENED_PER_S: f64 = 1000.0;
 /// What a turn takes beside its length: readings at both edges, and the lead before it. For estimates.
-pub const TURN_OVERHEAD_S: f64 = 0.02;
+pub const TURN_OVERHEAD_S: f64 = 0.012;
 
 /// So many blocks, and so many cycles in each under the first condition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,10 +69,10 @@ impl Plan {
         let all: Vec<(Split, bool)> = (least..=most_cycles).step_by(2).map(split).collect();
         let some_fit = all.iter().any(|(_, fits)| *fits);
         let worst = |(split, fits): &(Split, bool)| match (some_fit, fits) {
-            (true, true) => split.variance(),
+            (true, true) => split.variance(turn),
             (true, false) => f64::INFINITY,
             // The fewest blocks take longer in any case: that time is spent as well as can be.
-            (false, _) => split.variance() * split.block_s,
+            (false, _) => split.variance(turn) * split.block_s,
         };
         all.into_iter().min_by(|a, b| worst(a).total_cmp(&worst(b))).map(|(split, _)| split)
     }
@@ -123,13 +124,16 @@ impl Plan {
     }
 }
 
-fn turn_s(span: Span) -> f64 {
+/// Seconds that a turn of this length takes in all.
+pub(super) fn turn_s(span: Span) -> f64 {
     span.0.as_secs_f64() + TURN_OVERHEAD_S
 }
 
 impl Split {
     /// What the square of the interval's width goes with.
-    fn variance(self) -> f64 {
-        (1.0 + CYCLE_OVER_START / f64::from(self.cycles)) / f64::from(self.blocks)
+    fn variance(self, turn: Span) -> f64 {
+        let shortest_in_turn = turn.0.as_secs_f64() / SHORTEST_SLICE.0.as_secs_f64();
+        let cycle_over_start = CYCLE_OVER_START / shortest_in_turn;
+        (1.0 + cycle_over_start / f64::from(self.cycles)) / f64::from(self.blocks)
     }
 }

@@ -264,11 +264,11 @@ impl Names {
     }
 
     fn look_up(&mut self, pid: u32, addresses: &[u64]) {
-        let found = self.symbols(pid, addresses).unwrap_or_else(|| vec![Vec::new(); addresses.len()]);
         if pid != 0 {
             self.maps.insert(pid, optional(format!("/proc/{pid}/maps")).map(|text| mappings(&text)));
             self.jit.insert(pid, jit_symbols(pid));
         }
+        let found = self.symbols(pid, addresses).unwrap_or_else(|| self.symbols_by_file(pid, addresses));
         for (address, mut frames) in addresses.iter().zip(found) {
             if frames.is_empty() && pid != 0 {
                 let go = self.go.entry(pid).or_insert_with(|| GoNames::of(pid));
@@ -298,6 +298,19 @@ impl Names {
             BEFORE.iter().for_each(|back| lines_before(addresses, &mut found, *back, &frames));
             Some(found)
         })
+    }
+
+    /// The same for the addresses of each file by itself: one that cannot be read, as memory that a virtual machine mapped twice for the code that it
+    /// makes, costs no other its names.
+    fn symbols_by_file(&self, pid: u32, addresses: &[u64]) -> Vec<Vec<Frame>> {
+        let maps = self.maps.get(&pid).and_then(Option::as_ref);
+        let file_of = |address: &u64| {
+            let mapping = maps?.iter().find(|map| (map.begin..map.end).contains(address))?;
+            Some(mapping.path.as_str())
+        };
+        let named = |file: &[u64]| self.symbols(pid, file).unwrap_or_else(|| vec![Vec::new(); file.len()]);
+        // In rising order, as mappings are, so that those of one file are neighbours or nearly so.
+        addresses.chunk_by(|one, next| file_of(one) == file_of(next)).flat_map(named).collect()
     }
 
     /// What has no name is told by its place; nothing where no code can be.

@@ -178,6 +178,7 @@ pub(crate) const fn counted_by(id: CauseId) -> &'static [&'static str] {
         CauseId::BackendCalls | CauseId::BackendWait => &["asked"],
         CauseId::Readiness => &["syscall:epoll_wait", "syscall:poll"],
         CauseId::ContextSwitches => &["voluntary_switches", "involuntary_switches"],
+        CauseId::BusyWait => &["syscall:sched_yield"],
         CauseId::ThreadHandoff | CauseId::LockContention => &["syscall:futex"],
         CauseId::KernelMemory => &["minor_faults"],
         CauseId::SyncWrites => &["syscall:fsync", "syscall:fdatasync"],

@@ -99,11 +99,11 @@ pub(crate) struct CompareArgs {
     /// the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
-    /// How long an arm is loaded before the next one has its turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow
-    /// servers and for servers that stop answering now and then]
+    /// How long an arm is loaded before the next one has its turn [default: 20ms to 50ms by how fast the servers are; 200ms with
+    /// a just-in-time compiler; longer for slow servers and for servers that stop answering now and then]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6; the
+    /// Turns of each arm in a block, under each condition [default: 24 of 50ms, or as many as take as long, but at least 6; the
     /// first block then runs for 7.5 s, to find servers that stop answering now and then]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
 use model::job::Job;
-use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
+use model::plan::{Condition, LONGEST_SLICE, Round, SHORTEST_SLICE, Timing, Turns, WarmupClass};
 use model::record::{
     AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Stopping, Stops,
     Warming,
@@ -45,6 +45,8 @@ const QUICK_SLICE_S: f64 = 0.25;
 /// How many times as long as one answer on each connection takes a slice is at least: each has a whole one in time then, so that there
 /// are latencies.
 const ONE_ANSWER: f64 = 1.2;
+/// Answers on each connection in a short slice.
+const TURNOVERS: f64 = 16.0;
 /// What is in flight must be answered within this part of a second, or connections are lowered: a turn ends only when
 /// all is answered.
 const LONGEST_QUEUE_S: f64 = 1.0;
@@ -271,13 +273,29 @@ impl Bench<'_> {
     pub(super) fn holding_stops(&self, fitted: Fitted, basis: &Basis, stopping: Vec<Stopping>) -> Fitted {
         let usual = if basis.together { basis.usual } else { self.plan.timing.window };
         let most = if basis.together { LONGEST_HOLDING } else { LONGEST_WINDOW };
-        let held = stopping.iter().map(|one| self.turn_of(one.stops).min(most)).fold(usual, Span::max);
+        let free = if basis.together { self.short(basis) } else { usual };
+        let held = stopping.iter().map(|one| self.turn_of(one.stops).min(most)).fold(free, Span::max);
         let turn = match basis.together {
             true => self.slice(basis.slowest_per_s, basis.connections, held),
             false => held,
         };
         let split = self.plan.split(basis.begin_s, turn, basis.together.then_some(usual));
         Fitted { turn_ns: turn.as_ns(), split, stopping, ..fitted }
+    }
+
+    /// A turn of arms that nothing asks to be longer: a short one has the two arms close together in time, and is long enough if few of its answers
+    /// come from its end, when the server has less and less to do.
+    fn short(&self, basis: &Basis) -> Span {
+        if basis.usual > WarmupClass::Native.usual_slice() {
+            return basis.usual;
+        }
+        let full_s = TURNOVERS * self.in_flight(basis.connections) / basis.slowest_per_s;
+        Span(Duration::from_secs_f64(full_s)).clamp(SHORTEST_SLICE, basis.usual)
+    }
+
+    /// Requests under way at a time.
+    fn in_flight(&self, connections: u32) -> f64 {
+        f64::from(connections) * f64::from(self.plan.workload.job.depth())
     }
 
     /// How long a turn is that holds some of these stops; in a quick run one of them is enough, or those of a second.
@@ -292,7 +310,7 @@ impl Bench<'_> {
         if let Turns::Slices { slice: Some(slice), .. } = self.plan.design.turns {
             return slice;
         }
-        let in_flight = f64::from(connections) * f64::from(self.plan.workload.job.depth());
+        let in_flight = self.in_flight(connections);
         let needed_s = match self.plan.is_quick() {
             true => {
                 (QUICK_ANSWERS / slowest_per_s).min(QUICK_SLICE_S).max(ONE_ANSWER * in_flight / slowest_per_s)

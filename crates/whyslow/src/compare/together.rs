@@ -14,7 +14,7 @@ use super::remote::{Command, Event, Remote};
 use super::server::{Bench, Server};
 
 /// Load before each turn that counts, to bring back what the caches lost in the turns of others.
-const LEAD: Duration = Duration::from_millis(10);
+const LEAD: Duration = Duration::from_millis(4);
 /// Turns without an answer from which on a server counts as one that gives none.
 const TRIES: u32 = 5;
 /// A turn of so long needs none: what the caches lost is too small a part of it, and the lead of a slow server is a turn by itself.

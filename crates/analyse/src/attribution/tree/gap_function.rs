@@ -296,9 +296,10 @@ fn name(frame: &Frame) -> Name<'_> {
 /// another package.
 fn called_from(function: &Frame, samples: &Samples) -> Option<Place> {
     let mut callers: BTreeMap<&Frame, u64> = BTreeMap::new();
+    let function_name = name(function);
     for (profile, stack) in native(samples).chain(interpreted(samples)) {
         let frames: Vec<&Frame> = profile.frames_of(stack).collect();
-        let Some(depth) = frames.iter().position(|frame| name(frame) == name(function)) else { continue };
+        let Some(depth) = frames.iter().position(|frame| name(frame) == function_name) else { continue };
         let asks = |frame: &&&Frame| asks_for_work(frame) && !is_of_go(&frame.name);
         if let Some(caller) = frames[..depth].iter().rev().find(asks) {
             *callers.entry(*caller).or_default() += stack.samples;
@@ -321,17 +322,18 @@ fn put<'a>(under: &mut Functions<'a>, arm: usize, profile: &'a Profile, stack: &
         |frame: &&Frame| frame.resolved && !frame.kernel && frame.name != SPINNING && !frame.name.is_empty();
     let call = profile.frames_of(stack).find_map(call);
     let frames: Vec<&Frame> = profile.frames_of(stack).filter(named).collect();
+    let names: Vec<Name> = frames.iter().map(|frame| name(frame)).collect();
     let ns = stack.samples as f64 * each_ns;
-    for (depth, frame) in frames.iter().enumerate() {
-        if frames[..depth].iter().any(|above| name(above) == name(frame)) {
+    for (depth, (frame, own)) in frames.iter().zip(&names).enumerate() {
+        if names[..depth].contains(own) {
             continue;
         }
-        let one = under.entry(name(frame)).or_insert_with(|| Under { depth, ..Under::default() });
+        let one = under.entry(*own).or_insert_with(|| Under { depth, ..Under::default() });
         one.depth = one.depth.min(depth);
         one.frame = one.frame.or(Some(frame));
         one.ns[arm] += ns;
         one.variance += ns * each_ns;
-        let called = frames[depth..].iter().map(|called| name(called)).find(|called| *called != name(frame));
+        let called = names[depth..].iter().find(|called| *called != own).copied();
         one.calls.entry([called, call]).or_default()[arm] += ns;
     }
     if let Some(call) = call {

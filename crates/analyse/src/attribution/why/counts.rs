@@ -13,7 +13,7 @@ use crate::attribution::tree::calls::Calls;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::On;
 use crate::facts::calls::{
-    FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
+    FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, READS, RECEIVES, SLEEPS, SYNCS, WRITES, YIELDS,
 };
 use crate::facts::observed::{Counted, NetworkWrites};
 
@@ -21,6 +21,10 @@ use crate::facts::observed::{Counted, NetworkWrites};
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
 /// Fewer calls than this per request are noise of timers and signals.
 pub(super) const FEW: f64 = 0.05;
+/// Writes to a pipe or a local socket for each context switch up to which they can be what wakes a thread.
+const MOST_PIECES: f64 = 10.0;
+/// Share of more context switches from which on those of threads that yield the CPU are what they are for.
+const YIELDED: f64 = 0.5;
 /// Calls that are named as examples.
 const NAMED: usize = 3;
 
@@ -261,7 +265,7 @@ fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
 
 /// More context switches to which no thread led that wakes another.
 pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
-    if pair.costs.is_none() || futexes(pair).max(writes(pair).pipes) >= FEW {
+    if pair.costs.is_none() || hands_over(pair) {
         return Vec::new();
     }
     let [slow, fast] = [pair.slow, pair.fast].map(Evidence::all_switches);
@@ -269,13 +273,23 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     let reckoned = (waits + super::waits::share_of_begun(pair)).min(1.0);
     let count = (reckoned < 1.0).then_some(reckoned * (slow - fast));
     let elsewhere = (reckoned > 0.0).then_some(Elsewhere { waits: waits > 0.0, count });
+    let switches = Seen::Switches { switches: [slow, fast], elsewhere };
+    // Whoever yields the CPU until there is work polls.
+    let yields =
+        pair.more_calls(&YIELDS).filter(|(more, _)| *more >= FEW && *more >= YIELDED * (slow - fast));
+    let (id, seen) = match yields {
+        Some((_, both)) => {
+            (CauseId::BusyWait, vec![switches, Seen::MoreCalls(vec![(YIELDS[0].to_owned(), both)])])
+        }
+        None => (CauseId::ContextSwitches, vec![switches]),
+    };
     one(Suspect {
-        id: CauseId::ContextSwitches,
+        id,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: switching(pair) * (1.0 - reckoned),
-        seen: vec![Seen::Switches { switches: [slow, fast], elsewhere }],
+        seen,
         usual: true,
     })
 }
@@ -283,10 +297,10 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
 /// Requests that are passed from thread to thread: futexes, or writes to pipes or local sockets, with switches.
 pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    let (futexes, pipes) = (futexes(pair), writes(pair).pipes);
-    if futexes.max(pipes) < FEW {
+    if !hands_over(pair) {
         return Vec::new();
     }
+    let (futexes, pipes) = (futexes(pair), wakes_by_pipe(pair));
     let switches = pair.more(Evidence::all_switches).max(0.0);
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
     let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
@@ -304,6 +318,23 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
         }],
         usual: true,
     })
+}
+
+/// Whether more requests, or parts of one, are passed from thread to thread.
+pub(super) fn hands_over(pair: &Pair) -> bool {
+    futexes(pair).max(wakes_by_pipe(pair)) >= FEW
+}
+
+/// More writes to pipes and local sockets, where they can have woken somebody: many of them without a switch of its own are a stream in small
+/// pieces, as between a client and a server on one machine.
+fn wakes_by_pipe(pair: &Pair) -> f64 {
+    let pipes = writes(pair).pipes;
+    if pipes > MOST_PIECES * pair.more(Evidence::all_switches).max(FEW) { 0.0 } else { pipes }
+}
+
+/// Whether reads from pipes and local sockets, and writes to them, are how threads wake each other.
+pub(super) fn pipes_wake(pair: &Pair) -> bool {
+    writes(pair).pipes < FEW || wakes_by_pipe(pair) > 0.0
 }
 
 /// What more switches cost by their number.

@@ -20,6 +20,7 @@ use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::{Does, On, POLLED_NS};
 use crate::facts::calls::{
     ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
+    YIELDS,
 };
 
 /// Share of a count below which it has not grown.
@@ -92,6 +93,8 @@ struct Known {
     interpreted: bool,
     /// What the call is for of which there are most more.
     entered: CauseId,
+    /// Whether what is read from pipes and local sockets, and written to them, wakes threads.
+    pipes_wake: bool,
 }
 
 impl Known {
@@ -113,6 +116,7 @@ impl Known {
             polls: pair.more_time_in(clocks) >= POLLED_NS,
             interpreted: is_interpreted(pair),
             entered: CauseId::KernelEntry,
+            pipes_wake: counts::pipes_wake(pair),
         };
         known.switches = known.why_switches(pair);
         known.entered = known.why_entered(pair);
@@ -127,7 +131,7 @@ impl Known {
                 CauseId::SyncWrites
             }
             () if waits => CauseId::Sleep,
-            () if counts::futexes(pair).max(counts::writes(pair).pipes) >= FEW => CauseId::ThreadHandoff,
+            () if counts::hands_over(pair) => CauseId::ThreadHandoff,
             () if share_of_begun(pair) >= MOST => self.ended.unwrap_or(CauseId::ShortThreads),
             () => CauseId::ContextSwitches,
         }
@@ -185,6 +189,7 @@ impl Known {
     fn of_call(&self, pair: &Pair, call: &str, on: Option<On>, does: Does) -> CauseId {
         let is = |names: &[&str]| names.contains(&call);
         match on {
+            _ if is(&YIELDS) => CauseId::BusyWait,
             _ if does == Does::Switch => self.switches,
             _ if is(&SYNCS) => CauseId::SyncWrites,
             _ if is(&SLEEPS) => CauseId::Sleep,
@@ -192,7 +197,10 @@ impl Known {
             _ if is(&MEMORY) => CauseId::KernelMemory,
             _ if is(&POLLS) => CauseId::Readiness,
             _ if is(&BEGIN_THREADS) || is(&ENDS) => self.ended.unwrap_or_else(|| more_or_dearer(pair, call)),
-            Some(On::Pipe | On::UnixSocket) if is(&WRITES) || is(&ALL_READS) => CauseId::ThreadHandoff,
+            Some(On::Pipe | On::UnixSocket) if is(&WRITES) || is(&ALL_READS) => match self.pipes_wake {
+                true => CauseId::ThreadHandoff,
+                false => more_or_dearer(pair, call),
+            },
             _ if is(&FILE_WRITES) => CauseId::FileWrites,
             Some(On::File) if is(&WRITES) => CauseId::FileWrites,
             _ if self.asks && (is(&WRITES) || is(&ALL_READS)) => CauseId::BackendCalls,

@@ -52,6 +52,8 @@ const HARDLY: f64 = 0.1;
 const HALF: f64 = 0.5;
 /// Share of the gap from which on code is said before what compiles it and collects for it.
 const ENOUGH: f64 = 0.2;
+/// Likewise of new connections, each of which is greeted, agreed on and given up again in code around the calls.
+const A_TENTH: f64 = 0.1;
 /// How many times the other arm's time or number is another kind of request, and not chance or a little more of the same.
 const TWICE: f64 = 2.0;
 /// Likewise of the bytes that a request allocates.
@@ -70,6 +72,11 @@ pub(super) fn said_first(pair: &Pair, suspects: &[Suspect]) -> Option<CauseId> {
     let instead = |one: &&Suspect| match largest.id {
         CauseId::OwnCode | CauseId::Runtime if one.id == CauseId::BackendCalls && asks_more(pair) => {
             pair.share(one.all_ns()) >= ENOUGH && !is_of_one_function(pair)
+        }
+        CauseId::OwnCode | CauseId::Runtime | CauseId::Compiling
+            if one.id == CauseId::NewConnections && connects_anew(pair) =>
+        {
+            pair.share(one.all_ns()) >= A_TENTH && !is_of_one_function(pair)
         }
         CauseId::OwnCode | CauseId::Runtime => {
             one.all_ns() >= HALF * largest.all_ns()
@@ -93,6 +100,11 @@ fn is_of_one_function(pair: &Pair) -> bool {
 pub(super) fn asks_more(pair: &Pair) -> bool {
     let asked = pair.slow.asked.zip(pair.fast.asked);
     asked.is_some_and(|(slow, fast)| slow - fast >= MADE && slow >= MORE_ASKED * fast)
+}
+
+/// Whether a request of the slower arm connects to another service, where hardly any of the other's does.
+fn connects_anew(pair: &Pair) -> bool {
+    pair.more_calls(&["connect"]).is_some_and(|(more, [slow, fast])| more >= MADE && slow >= TWICE * fast)
 }
 
 /// Time of both arms, the slower one's first.

@@ -8,6 +8,7 @@ use model::units::Span;
 use crate::plan::support::plan;
 
 const SHORT: Span = Span(Duration::from_millis(50));
+const SHORTEST: Span = Span(Duration::from_millis(20));
 const LONG: Span = Span(Duration::from_millis(200));
 
 /// Two native servers that are steady at once, compared quickly under so many conditions.
@@ -27,10 +28,13 @@ fn seconds(split: Split) -> f64 {
 
 #[test]
 fn cheap_starts_make_many_short_blocks_that_fit_into_the_time() {
-    for (conditions, begin_s, [least, most]) in [(1, 0.5, [26, 32]), (2, 0.5, [22, 28]), (2, 0.9, [14, 24])] {
-        let split = quick(conditions).split(begin_s, SHORT, Some(SHORT)).unwrap();
+    for (conditions, begin_s, [least, most]) in [(1, 0.5, [24, 32]), (2, 0.5, [19, 24]), (2, 0.9, [12, 18])] {
+        let split = quick(conditions).split(begin_s, SHORTEST, Some(SHORT)).unwrap();
         assert!((least..=most).contains(&split.blocks), "{begin_s} s: {split:?}");
-        assert!((4..=8).contains(&split.cycles) && split.cycles.is_multiple_of(2), "{begin_s} s: {split:?}");
+        assert!(
+            (10..=18).contains(&split.cycles) && split.cycles.is_multiple_of(2),
+            "{begin_s} s: {split:?}"
+        );
         assert!(seconds(split) <= 40.0, "{begin_s} s: {split:?}");
     }
 }
@@ -62,6 +66,16 @@ fn dear_starts_make_few_blocks_and_never_fewer_than_an_interval_needs() {
 fn dearer_starts_ask_for_longer_blocks() {
     let cycles = |begin_s| quick(2).split(begin_s, SHORT, Some(SHORT)).unwrap().cycles;
     assert!(cycles(0.5) < cycles(1.5), "{} and {}", cycles(0.5), cycles(1.5));
+}
+
+#[test]
+fn longer_turns_need_fewer_of_them() {
+    let cycles = |turn| quick(2).split(1.0, turn, Some(turn)).unwrap().cycles;
+    assert!(cycles(SHORTEST) > cycles(SHORT) && cycles(SHORT) > cycles(LONG));
+    // A usual run has as many as take as long.
+    let mut usual = quick(2);
+    usual.design.blocks = Blocks::Fixed { blocks: 8 };
+    assert_eq!([SHORTEST, SHORT, LONG].map(|slice| usual.cycles(slice)), [46, 24, 6]);
 }
 
 #[test]

@@ -168,13 +168,14 @@ pub(super) fn of_tree(findings: &Findings, arm: &str) -> (Vec<Part>, Vec<CauseId
     (parts.chain(rows.into_iter().map(|(_, part)| part)).collect(), together)
 }
 
-/// Causes that are counted and of which no node has most: several calls of one connection, say. Each as one part.
+/// Causes that are counted and of which no node has most, or none is large: several calls of one connection, say. Each as one part.
 fn counted_rows(findings: &Findings, arm: &str, nodes: &[GapNode]) -> Vec<(CauseId, Part)> {
     let of_arm = findings.causes.iter().filter(|cause| cause.arm == arm && cause.grade != Grade::RuledOut);
+    let sampled = nodes.iter().any(|node| node.cause.is_some());
     let is_spread = |cause: &&Cause| {
         let own = nodes.iter().filter(|node| node.cause == Some(cause.id));
         let largest = own.map(|node| node.delta_ns.abs()).max_by(f64::total_cmp);
-        largest.is_some_and(|largest| cause.ns_per_request.abs() > SPREAD * largest)
+        largest.map_or(sampled, |largest| cause.ns_per_request.abs() > SPREAD * largest)
     };
     let counted = of_arm.filter(|cause| !counted_by(cause.id).is_empty()).filter(is_spread);
     let row = |cause: &Cause| {
