@@ -5,8 +5,6 @@ mod fuzz;
 mod programs;
 mod suites;
 
-use std::path::Path;
-
 use crate::shell::{self, root, run_with};
 use crate::tidy;
 
@@ -27,7 +25,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "-D",
         "warnings",
     ])?;
-    document()?;
+    // With the same features as above, so that dependencies are not checked again.
+    run_with(
+        &["cargo", "doc", "--workspace", "--no-deps", "--all-features"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
     dependencies::check()?;
     let programs = programs::built()?;
     fuzz::run(&programs)?;
@@ -37,19 +39,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let tested = suites::run(&programs, &[("SKIPPED_TESTS", &list)]);
     say_skipped(&std::fs::read_to_string(&skipped).unwrap_or_default());
     tested
-}
-
-/// Documents everything. With clippy's features, compiler and arguments, as clippy hands them on, cargo takes what clippy checked for what rustdoc
-/// needs; a clippy that hands them on otherwise costs a minute and nothing else.
-fn document() -> anyhow::Result<()> {
-    let (_, sysroot) = shell::run_and_take(&["rustc", "--print", "sysroot"])?;
-    let driver = format!("{}/bin/clippy-driver", sysroot.trim());
-    let mut env = vec![("RUSTDOCFLAGS", "-D warnings")];
-    if Path::new(&driver).exists() {
-        env.push(("RUSTC_WORKSPACE_WRAPPER", &driver));
-        env.push(("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"));
-    }
-    run_with(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"], &env)
 }
 
 /// Says which tests were left out, and why.

@@ -291,7 +291,7 @@ pub(super) fn describe(plan: &Plan) -> String {
             "arms take turns, {} of {}{} each in a block",
             counted(plan.cycles(plan.turn()), "slice"),
             plan.turn(),
-            if slice.is_none() { " or fewer longer ones" } else { "" }
+            if slice.is_none() { ", or as many of another length as take as long," } else { "" }
         ),
         Turns::Alone => format!("one arm at a time, windows of {}", plan.timing.window),
     };

@@ -90,7 +90,7 @@ fn the_plan_is_listed_and_nothing_is_started() {
     assert_eq!(listed.err, "");
     let quick = whyslow(&["compare", "threads", "futures", "--list", "--quick"]).out;
     assert!(
-        quick.contains(" (8 to 32 by what a start takes) of 2 arms; arms take turns, 4 slices"),
+        quick.contains(" (8 to 32 by what a start takes) of 2 arms; arms take turns, 6 slices of 50ms, or as many of another length"),
         "{quick}"
     );
     assert!(quick.contains(" blocks together: p90 from "), "{quick}");
