@@ -309,7 +309,7 @@ fn windows_of_one_arm_at_a_time_are_long_enough_for_its_stops_and_a_given_number
         (&"alone".into(), &alone.turn_ns.into())
     );
     let (fixed, _) = fitted(&["fixed", "--cycles", "2"]);
-    assert_eq!((fixed.stopping, fixed.turn_ns), (Vec::new(), 50_000_000));
+    assert!(fixed.stopping.is_empty() && (20_000_000..=50_000_000).contains(&fixed.turn_ns), "{fixed:?}");
 }
 
 #[test]
