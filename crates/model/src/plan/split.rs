@@ -16,8 +16,8 @@ const ARM_S: f64 = 19.0;
 /// 55 s: the rest of a minute is for what comes before and after, and for a diagnosis that takes longer than expected.
 const WHOLE_S: [f64; 2] = [19.0, 17.0];
 /// Variance of the ratio of one cycle of the shortest slices, rare disturbed ones included, over that between two starts of the same servers:
-/// between some 10 on a quiet host and 200 on a noisy one. What is lost on either is 7 % of the interval's width. A longer slice has as much
-/// less of it as it is longer. Source: `docs/benchmarks/experiment.md`, starts and cycles.
+/// about 10 on a quiet host and 200 on a noisy one. With 30 the interval is at most 7 % wider than it could be on either. For longer slices
+/// it is smaller in proportion. Source: `docs/benchmarks/experiment.md`, starts and cycles.
 const CYCLE_OVER_START: f64 = 30.0;
 /// Fewest cycles of slices of the usual length: the middle of four passes over one in which something disturbed.
 const FEWEST: u32 = 4;

@@ -300,8 +300,8 @@ impl Names {
         })
     }
 
-    /// The same for the addresses of each file by itself: one that cannot be read, as memory that a virtual machine mapped twice for the code that it
-    /// makes, costs no other its names.
+    /// The same for the addresses of each file by itself: one that cannot be read, such as the memory in which a virtual machine keeps the
+    /// code that it makes, costs no other its names.
     fn symbols_by_file(&self, pid: u32, addresses: &[u64]) -> Vec<Vec<Frame>> {
         let maps = self.maps.get(&pid).and_then(Option::as_ref);
         let file_of = |address: &u64| {
@@ -309,7 +309,7 @@ impl Names {
             Some(mapping.path.as_str())
         };
         let named = |file: &[u64]| self.symbols(pid, file).unwrap_or_else(|| vec![Vec::new(); file.len()]);
-        // In rising order, as mappings are, so that those of one file are neighbours or nearly so.
+        // Addresses rise, as mappings do, so that those of one file are mostly neighbours.
         addresses.chunk_by(|one, next| file_of(one) == file_of(next)).flat_map(named).collect()
     }
 

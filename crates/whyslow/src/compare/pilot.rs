@@ -283,14 +283,14 @@ impl Bench<'_> {
         Fitted { turn_ns: turn.as_ns(), split, stopping, ..fitted }
     }
 
-    /// A turn of arms that nothing asks to be longer: a short one has the two arms close together in time, and is long enough if few of its answers
-    /// come from its end, when the server has less and less to do.
+    /// A turn where nothing asks for a longer one: short, so that arms are compared close together in time, but with few answers from its end, when
+    /// the server runs out of work.
     fn short(&self, basis: &Basis) -> Span {
         if basis.usual > WarmupClass::Native.usual_slice() {
             return basis.usual;
         }
         let full_s = TURNOVERS * self.in_flight(basis.connections) / basis.slowest_per_s;
-        Span(Duration::from_secs_f64(full_s)).clamp(SHORTEST_SLICE, basis.usual)
+        Span(Duration::from_secs_f64(full_s.min(basis.usual.0.as_secs_f64()))).max(SHORTEST_SLICE)
     }
 
     /// Requests under way at a time.

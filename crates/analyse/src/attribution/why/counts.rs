@@ -325,16 +325,15 @@ pub(super) fn hands_over(pair: &Pair) -> bool {
     futexes(pair).max(wakes_by_pipe(pair)) >= FEW
 }
 
-/// More writes to pipes and local sockets, where they can have woken somebody: many of them without a switch of its own are a stream in small
-/// pieces, as between a client and a server on one machine.
-fn wakes_by_pipe(pair: &Pair) -> f64 {
-    let pipes = writes(pair).pipes;
-    if pipes > MOST_PIECES * pair.more(Evidence::all_switches).max(FEW) { 0.0 } else { pipes }
+/// Whether threads wake each other by pipes and local sockets. Many more writes than switches are a stream in small pieces, as between a client
+/// and a server on one machine.
+pub(super) fn pipes_wake(pair: &Pair) -> bool {
+    writes(pair).pipes <= MOST_PIECES * pair.more(Evidence::all_switches).max(FEW)
 }
 
-/// Whether reads from pipes and local sockets, and writes to them, are how threads wake each other.
-pub(super) fn pipes_wake(pair: &Pair) -> bool {
-    writes(pair).pipes < FEW || wakes_by_pipe(pair) > 0.0
+/// More writes to pipes and local sockets that can have woken a thread.
+fn wakes_by_pipe(pair: &Pair) -> f64 {
+    if pipes_wake(pair) { writes(pair).pipes } else { 0.0 }
 }
 
 /// What more switches cost by their number.
